@@ -1,0 +1,40 @@
+# `make help` says what each target does. Everything runs in .venv, which is made on first use.
+PYTHON ?= python3
+VENV   ?= .venv
+BIN    := $(VENV)/bin
+STAMP  := $(VENV)/.installed
+
+.DEFAULT_GOAL := help
+.PHONY: help install demo test lint perf asan clean
+
+help:  ## show this list
+	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-9s %s\n", $$1, $$2}'
+
+$(STAMP): pyproject.toml setup.py constraints.txt $(wildcard src/hashstream/_native/*.c src/hashstream/_native/*.h)
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[test,lint]'
+	@touch $@
+
+install: $(STAMP)  ## make the virtual environment and install the package into it, compiled kernels included
+
+demo: $(STAMP)  ## stream a real data set through FCOH, watch mAP rise, get two pictures (under two minutes)
+	$(BIN)/hashstream demo --out demo-output
+
+test: lint  ## everything that must hold: lint, types, tests, doctests, the README's code
+	$(BIN)/python -m pytest -q
+
+lint: $(STAMP)  ## ruff and mypy
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+perf: $(STAMP)  ## every speed ratio: ours against the literal equations, the floor, faiss and NumPy
+	$(BIN)/hashstream perf fcoh
+	$(BIN)/hashstream perf hamming
+
+asan: $(STAMP)  ## the kernels' tests under AddressSanitizer and UndefinedBehaviorSanitizer
+	$(BIN)/python tests/run_asan.py
+
+clean:  ## remove the virtual environment and everything that is built
+	rm -rf $(VENV) build *.egg-info src/*.egg-info demo-output
+	rm -f src/hashstream/_native/_kernels*.so

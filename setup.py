@@ -1,0 +1,20 @@
+"""Builds the C kernels. Everything else about the package is in pyproject.toml.
+
+The extension is `optional`: where no compiler is found the install still succeeds, and every kernel's
+NumPy twin serves in its place (`hashstream.show_versions()` says which of the two is in use).
+"""
+
+import sys
+from glob import glob
+
+from setuptools import Extension, setup
+
+kernels = Extension(
+    "hashstream._native._kernels",
+    sources=sorted(glob("src/hashstream/_native/*.c")),
+    depends=sorted(glob("src/hashstream/_native/*.h")),
+    extra_compile_args=[] if sys.platform == "win32" else ["-O3", "-std=c11", "-Wall", "-Wextra"],
+    optional=True,
+)
+
+setup(ext_modules=[kernels])

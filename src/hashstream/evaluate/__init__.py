@@ -1,0 +1,1 @@
+"""JUDGE: metrics of retrieval, protocols, results."""

@@ -1,0 +1,1 @@
+"""COMPARE: packed binary codes and the exact ways to compare them."""
