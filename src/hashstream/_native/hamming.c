@@ -1,2 +1,310 @@
-#include "cpu.h"
-HS_API int hs_hamming_abi(void) { return 1; }
+/* Exact search, histograms and rankings over packed binary codes.
+ *
+ * Every entry point walks the codes in tiles that stay in the cache, computes the distances of a block of queries to
+ * a tile (hamming_tile.h) and hands them, in the order of the codes, to what the entry point keeps for each query.
+ * No query x code matrix exists at any time, except where it is the result. All state belongs to the call, so calls
+ * may run at the same time. An entry point returns 0, or -1 where memory ran out.
+ */
+#include <stdlib.h>
+
+#include "hamming_tile.h"
+#include "hamming_work.h"
+
+/* ------------------------------------------------------------------------------------------- distances */
+
+static void visit_distances(void *state, const problem *p, int64_t query, int64_t first, const void *d, int64_t n)
+{
+    uint16_t *out = (uint16_t *)state + query * p->n_codes + first;
+    if (is_wide(p))
+        memcpy(out, d, 2 * (size_t)n);
+    else
+        for (int64_t i = 0; i < n; i++)
+            out[i] = ((const uint8_t *)d)[i];
+}
+
+static int work_distances(const plan *w, int64_t q0, int64_t q1, int64_t c0, int64_t c1, int64_t job)
+{
+    (void)job;
+    return scan(w->problem, q0, q1, c0, c1, visit_distances, (uint16_t *)w->context + q0 * w->problem->n_codes);
+}
+
+/* out: (n_queries, n_codes). */
+HS_API int hs_hamming_distances(problem *p, uint16_t *out)
+{
+    return run(&(plan){.problem = p, .work = work_distances, .context = out});
+}
+
+/* ------------------------------------------------------------------------------------------------ topk */
+
+/* A candidate is its distance and its code's index in one word: their order is the order of the words. */
+#define INDEX_BITS 48
+#define CANDIDATE(d, i) ((uint64_t)(d) << INDEX_BITS | (uint64_t)(i))
+#define DISTANCE(c) ((unsigned)((c) >> INDEX_BITS))
+#define INDEX(c) ((int64_t)((c) & (((uint64_t)1 << INDEX_BITS) - 1)))
+
+/* The k nearest codes so far. Codes arrive in the order of their index, so one that is no nearer than the k-th of
+ * those before it can be passed over for good, and the rest is a count for each distance: no heap, no comparison.
+ * `kept` candidates are at most `worst` away, and k of them are in the result; the others wait to be swept out. */
+typedef struct {
+    int64_t k, kept, size, room;
+    unsigned worst, limit; /* only a code whose distance is below `limit` can still enter */
+    uint64_t *candidates;  /* in the order of their index */
+    int64_t *count;        /* candidates at each distance; stale above `worst` */
+} nearest;
+
+static int nearest_begin(nearest *b, int64_t k, int64_t n_codes, int64_t bins)
+{
+    *b = (nearest){.k = k, .worst = (unsigned)bins - 1, .limit = (unsigned)bins};
+    b->room = 2 * k + 64 < n_codes ? 2 * k + 64 : n_codes;
+    b->candidates = malloc((size_t)(b->room + 1) * sizeof *b->candidates);
+    b->count = calloc((size_t)bins, sizeof *b->count);
+    return b->candidates && b->count ? 0 : -1;
+}
+
+static void nearest_free(nearest *b)
+{
+    free(b->candidates);
+    free(b->count);
+}
+
+/* Keep only the k candidates of the result. */
+static void nearest_sweep(nearest *b)
+{
+    int64_t surplus = b->kept - b->k, to = 0;
+    int64_t last = surplus > 0 ? b->count[b->worst] - surplus : b->size; /* how many at `worst` may stay */
+    for (int64_t i = 0; i < b->size; i++) {
+        uint64_t c = b->candidates[i];
+        if (DISTANCE(c) > b->worst || (DISTANCE(c) == b->worst && last-- <= 0))
+            continue;
+        b->candidates[to++] = c;
+    }
+    b->size = to;
+    if (surplus > 0) {
+        b->kept = b->k;
+        b->count[b->worst] -= surplus;
+    }
+}
+
+static inline void nearest_add(nearest *b, unsigned distance, int64_t index)
+{
+    if (b->size == b->room)
+        nearest_sweep(b);
+    b->candidates[b->size++] = CANDIDATE(distance, index);
+    b->count[distance]++;
+    if (++b->kept < b->k)
+        return;
+    while (b->kept - b->count[b->worst] >= b->k)
+        b->kept -= b->count[b->worst--];
+    b->limit = b->worst;
+}
+
+/* Candidates in the order of their index to the order (distance, index), by counting. */
+static void sort_candidates(const problem *p, const uint64_t *candidates, int64_t n, int64_t *start,
+                            uint16_t *distances, int64_t *indices)
+{
+    int64_t bins = 8 * p->width + 1, sum = 0;
+    memset(start, 0, (size_t)bins * sizeof *start);
+    for (int64_t i = 0; i < n; i++)
+        start[DISTANCE(candidates[i])]++;
+    for (int64_t d = 0; d < bins; d++) {
+        int64_t here = start[d];
+        start[d] = sum;
+        sum += here;
+    }
+    for (int64_t i = 0; i < n; i++) {
+        int64_t to = start[DISTANCE(candidates[i])]++, index = INDEX(candidates[i]);
+        distances[to] = (uint16_t)DISTANCE(candidates[i]);
+        indices[to] = p->rows ? p->rows[index] : index;
+    }
+}
+
+static void visit_topk(void *state, const problem *p, int64_t query, int64_t first, const void *d, int64_t n)
+{
+    nearest *b = (nearest *)state + query;
+    const int wide = is_wide(p);
+    int64_t i = 0;
+    for (; i < n && b->kept < b->k; i++) /* whatever comes is among the k nearest so far */
+        nearest_add(b, distance_at(d, i, wide), first + i);
+    while ((i = p->kernel.next_below(d, i, n, b->limit, wide)) < n) {
+        nearest_add(b, distance_at(d, i, wide), first + i);
+        i++;
+    }
+}
+
+typedef struct {
+    int64_t k;
+    uint16_t *distances;
+    int64_t *indices;
+    nearest **parts; /* for each job its queries' candidates, where a query's codes are divided between jobs */
+} topk;
+
+static void topk_result(const problem *p, const topk *t, int64_t query, nearest *b)
+{
+    nearest_sweep(b);
+    sort_candidates(p, b->candidates, b->size, b->count, t->distances + query * t->k, t->indices + query * t->k);
+}
+
+static int work_topk(const plan *w, int64_t q0, int64_t q1, int64_t c0, int64_t c1, int64_t job)
+{
+    const problem *p = w->problem;
+    topk *t = w->context;
+    nearest *b = calloc((size_t)(q1 - q0), sizeof *b);
+    int failed = b == NULL;
+    for (int64_t q = 0; !failed && q < q1 - q0; q++)
+        failed = nearest_begin(b + q, t->k, c1 - c0, 8 * p->width + 1);
+    failed = failed || scan(p, q0, q1, c0, c1, visit_topk, b);
+    if (t->parts) {
+        t->parts[job] = b;
+        return failed ? -1 : 0;
+    }
+    for (int64_t q = 0; b && q < q1 - q0; q++) {
+        if (!failed)
+            topk_result(p, t, q0 + q, b + q);
+        nearest_free(b + q);
+    }
+    free(b);
+    return failed ? -1 : 0;
+}
+
+/* distances, indices: (n_queries, k), k at most n_codes. */
+HS_API int hs_hamming_topk(problem *p, int64_t k, uint16_t *distances, int64_t *indices)
+{
+    topk t = {.k = k, .distances = distances, .indices = indices};
+    plan w = {.problem = p, .work = work_topk, .context = &t, .divide_codes = 1};
+    w.bytes_per_query = 2 * k * (int64_t)sizeof(uint64_t) + 8 * (8 * p->width + 1);
+    plan_jobs(&w);
+    if (w.n_ranges == 1)
+        return run_jobs(&w);
+    t.parts = calloc((size_t)w.n_jobs, sizeof *t.parts);
+    int failed = t.parts == NULL || run_jobs(&w);
+    for (int64_t block = 0; t.parts && block < w.n_blocks; block++) {
+        int64_t q0 = block * w.block, queries = p->n_queries - q0 < w.block ? p->n_queries - q0 : w.block;
+        nearest **parts = t.parts + block * w.n_ranges;
+        for (int64_t q = 0; !failed && q < queries; q++) {
+            /* The ranges' candidates, range after range: the codes again come in the order of their index. */
+            nearest all;
+            failed = nearest_begin(&all, k, p->n_codes, 8 * p->width + 1);
+            for (int64_t r = 0; !failed && r < w.n_ranges; r++)
+                for (int64_t i = 0; i < parts[r][q].size; i++) {
+                    uint64_t c = parts[r][q].candidates[i];
+                    if (DISTANCE(c) < all.limit)
+                        nearest_add(&all, DISTANCE(c), INDEX(c));
+                }
+            if (!failed)
+                topk_result(p, &t, q0 + q, &all);
+            nearest_free(&all);
+        }
+        for (int64_t r = 0; r < w.n_ranges; r++) {
+            for (int64_t q = 0; parts[r] && q < queries; q++)
+                nearest_free(parts[r] + q);
+            free(parts[r]);
+        }
+    }
+    free(t.parts);
+    return failed ? -1 : 0;
+}
+
+/* ---------------------------------------------------------------------------------------------- radius */
+
+typedef struct {
+    int64_t size, room;
+    uint64_t *candidates; /* in the order of their index */
+} ball;
+
+/* The balls of all queries; a query's codes may be divided into ranges, balls[range][query]. */
+typedef struct {
+    problem problem;
+    int64_t n_ranges;
+    unsigned limit;
+    int failed;
+    ball *balls;
+} radius_result;
+
+typedef struct {
+    radius_result *result;
+    ball *balls;
+} radius_state;
+
+static int ball_add(ball *b, uint64_t candidate)
+{
+    if (b->size == b->room) {
+        int64_t room = b->room ? 2 * b->room : 16;
+        uint64_t *more = realloc(b->candidates, (size_t)room * sizeof *more);
+        if (!more)
+            return -1;
+        b->candidates = more;
+        b->room = room;
+    }
+    b->candidates[b->size++] = candidate;
+    return 0;
+}
+
+static void visit_radius(void *state, const problem *p, int64_t query, int64_t first, const void *d, int64_t n)
+{
+    radius_state *s = state;
+    const int wide = is_wide(p);
+    for (int64_t i = 0; (i = p->kernel.next_below(d, i, n, s->result->limit, wide)) < n; i++)
+        if (ball_add(s->balls + query, CANDIDATE(distance_at(d, i, wide), first + i))) {
+            s->result->failed = 1;
+            return;
+        }
+}
+
+static int work_radius(const plan *w, int64_t q0, int64_t q1, int64_t c0, int64_t c1, int64_t job)
+{
+    radius_result *r = w->context;
+    radius_state s = {.result = r, .balls = r->balls + job % r->n_ranges * w->problem->n_queries + q0};
+    return scan(w->problem, q0, q1, c0, c1, visit_radius, &s);
+}
+
+HS_API void hs_hamming_radius_free(radius_result *r)
+{
+    for (int64_t i = 0; r->balls && i < r->n_ranges * r->problem.n_queries; i++)
+        free(r->balls[i].candidates);
+    free(r->balls);
+    free(r);
+}
+
+/* Finds what lies within `radius`: counts (n_queries), and a handle that take and free understand; NULL: no memory. */
+HS_API radius_result *hs_hamming_radius(problem *p, int64_t radius, int64_t *counts)
+{
+    radius_result *r = calloc(1, sizeof *r);
+    if (!r)
+        return NULL;
+    plan w = {.problem = p, .work = work_radius, .context = r, .divide_codes = 1};
+    plan_jobs(&w);
+    *r = (radius_result){.problem = *p, .n_ranges = w.n_ranges};
+    r->limit = (unsigned)(radius < 8 * p->width ? radius : 8 * p->width) + 1;
+    r->balls = calloc((size_t)(w.n_ranges * p->n_queries + 1), sizeof *r->balls);
+    if (!r->balls || run_jobs(&w) || r->failed) {
+        hs_hamming_radius_free(r);
+        return NULL;
+    }
+    for (int64_t q = 0; q < p->n_queries; q++) {
+        counts[q] = 0;
+        for (int64_t range = 0; range < w.n_ranges; range++)
+            counts[q] += r->balls[range * p->n_queries + q].size;
+    }
+    return r;
+}
+
+/* distances, indices: what was found, query after query, in the order (distance, index). Does not free the handle. */
+HS_API int hs_hamming_radius_take(radius_result *r, uint16_t *distances, int64_t *indices)
+{
+    int64_t *start = malloc((size_t)(8 * r->problem.width + 1) * sizeof *start), to = 0;
+    int failed = start == NULL;
+    for (int64_t q = 0; !failed && q < r->problem.n_queries; q++) {
+        ball *all = r->balls + q;
+        for (int64_t range = 1; range < r->n_ranges; range++) {
+            ball *more = r->balls + range * r->problem.n_queries + q;
+            for (int64_t i = 0; !failed && i < more->size; i++)
+                failed = ball_add(all, more->candidates[i]);
+            more->size = 0;
+        }
+        if (!failed)
+            sort_candidates(&r->problem, all->candidates, all->size, start, distances + to, indices + to);
+        to += all->size;
+    }
+    free(start);
+    return failed ? -1 : 0;
+}

@@ -1,0 +1,79 @@
+"""What every function of this room asks of its arguments."""
+
+from __future__ import annotations
+
+import os
+
+import numpy as np
+
+__all__ = ["MAX_WIDTH", "check_codes", "check_n_bits", "check_n_threads", "check_pair", "check_subset"]
+
+MAX_WIDTH = 128
+"""Widest code in bytes."""
+
+
+def check_codes(codes: np.ndarray, name: str) -> np.ndarray:
+    """The codes as a C-contiguous array, copied only where they are not one already."""
+    codes = np.asarray(codes)
+    if codes.dtype != np.uint8:
+        raise ValueError(
+            f"{name} must be packed codes of dtype uint8, got {codes.dtype}; see np.packbits(bits, axis=1)"
+        )
+    if codes.ndim != 2:
+        raise ValueError(f"{name} must be 2-D, one packed code a row, got shape {codes.shape}")
+    if not 1 <= codes.shape[1] <= MAX_WIDTH:
+        raise ValueError(f"{name} must have 1 to {MAX_WIDTH} bytes a row, got {codes.shape[1]}")
+    return np.ascontiguousarray(codes)
+
+
+def check_pair(queries: np.ndarray, codes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Both sides of a comparison, of the same width."""
+    queries, codes = check_codes(queries, "queries"), check_codes(codes, "codes")
+    if queries.shape[1] != codes.shape[1]:
+        raise ValueError(f"queries have {queries.shape[1]} bytes a row but codes have {codes.shape[1]}")
+    return queries, codes
+
+
+def check_subset(subset: np.ndarray | None, n_codes: int) -> np.ndarray | None:
+    """The allowed rows as ascending int64 row numbers without repetition; None stays None."""
+    if subset is None:
+        return None
+    subset = np.asarray(subset)
+    if subset.ndim != 1:
+        raise ValueError(f"subset must be 1-D, got shape {subset.shape}")
+    if subset.dtype == np.bool_:
+        if len(subset) != n_codes:
+            raise ValueError(
+                f"a boolean subset needs one entry a code: got {len(subset)} for {n_codes} codes"
+            )
+        return np.flatnonzero(subset).astype(np.int64, copy=False)
+    if len(subset) == 0:
+        return np.empty(0, np.int64)
+    if not np.issubdtype(subset.dtype, np.integer):
+        raise ValueError(f"subset must be row numbers or a boolean mask, got dtype {subset.dtype}")
+    low, high = subset.min(), subset.max()
+    if low < 0 or high >= n_codes:
+        raise ValueError(f"subset has row {low if low < 0 else high}, but codes has rows 0 to {n_codes - 1}")
+    rows = subset.astype(np.int64)
+    return rows if (rows[1:] > rows[:-1]).all() else np.unique(rows)
+
+
+def check_n_bits(n_bits: int | None, width: int) -> int:
+    """The number of bits of a code; every bit of every byte where it is not given."""
+    if n_bits is None:
+        return 8 * width
+    least, most = 8 * width - 7, 8 * width
+    if not least <= n_bits <= most:
+        raise ValueError(f"n_bits must be {least} to {most} for codes of {width} bytes, got {n_bits}")
+    return int(n_bits)
+
+
+def check_n_threads(n_threads: int | None) -> int:
+    """The number of threads; every core that this process may use where it is not given."""
+    if n_threads is None:
+        if hasattr(os, "sched_getaffinity"):
+            return len(os.sched_getaffinity(0))
+        return os.cpu_count() or 1
+    if n_threads < 1:
+        raise ValueError(f"n_threads must be at least 1, got {n_threads}")
+    return int(n_threads)

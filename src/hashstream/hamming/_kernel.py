@@ -1,0 +1,172 @@
+"""The C kernel, called through ctypes, which releases the GIL. Arguments have been checked by the caller.
+
+Each function here has a twin of the same name and signature in `_twin`, that does the same with NumPy.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from ctypes import POINTER, byref, c_int, c_int64, c_void_p
+
+import numpy as np
+
+from hashstream._native import lib
+from hashstream.hamming._labels import Labels
+
+__all__ = ["available", "distances", "histogram", "radius", "rank", "stable_scores", "topk"]
+
+
+class _Problem(ctypes.Structure):
+    """`problem` of hamming_work.h, field by field."""
+
+    _fields_ = (
+        ("queries", c_void_p),
+        ("codes", c_void_p),
+        ("rows", c_void_p),
+        ("query_labels", c_void_p),
+        ("code_labels", c_void_p),
+        ("n_queries", c_int64),
+        ("n_codes", c_int64),
+        ("width", c_int64),
+        ("label_words", c_int64),
+        ("n_threads", c_int64),
+        ("portable", c_int64),
+        ("kernel", c_void_p * 8),
+    )
+
+
+portable = False
+"""Tests set this, to run the portable C code on a machine that has the vector instructions."""
+
+
+def _declare(lib: ctypes.CDLL) -> None:
+    problem = POINTER(_Problem)
+    for name, result, *arguments in (
+        ("distances", c_int, c_void_p),
+        ("topk", c_int, c_int64, c_void_p, c_void_p),
+        ("radius", c_void_p, c_int64, c_void_p),
+        ("histogram", c_int, c_void_p, c_void_p),
+        ("rank", c_int, c_void_p),
+        ("ap", c_int, c_void_p, c_int64, c_void_p, c_void_p, c_void_p, c_void_p, c_void_p),
+    ):
+        function = getattr(lib, f"hs_hamming_{name}")
+        function.restype, function.argtypes = result, [problem, *arguments]
+    take, free = lib.hs_hamming_radius_take, lib.hs_hamming_radius_free
+    take.restype, take.argtypes = c_int, [c_void_p, c_void_p, c_void_p]
+    free.restype, free.argtypes = None, [c_void_p]
+
+
+if lib is not None:
+    _declare(lib)
+
+
+def available() -> bool:
+    """Whether the compiled kernel is there."""
+    return lib is not None
+
+
+def _library() -> ctypes.CDLL:
+    if lib is None:
+        raise RuntimeError("the compiled kernels are not available")
+    return lib
+
+
+def _problem(
+    queries: np.ndarray,
+    codes: np.ndarray,
+    n_threads: int,
+    rows: np.ndarray | None = None,
+    labels: Labels | None = None,
+) -> _Problem:
+    """Addresses only: the arrays must outlive the call."""
+    problem = _Problem(
+        queries=queries.ctypes.data,
+        codes=codes.ctypes.data,
+        n_queries=len(queries),
+        n_codes=len(codes) if rows is None else len(rows),
+        width=codes.shape[1],
+        n_threads=n_threads,
+        portable=portable,
+    )
+    if rows is not None:
+        problem.rows = rows.ctypes.data
+    if labels is not None:
+        problem.query_labels, problem.code_labels = labels.queries.ctypes.data, labels.codes.ctypes.data
+        problem.label_words = labels.codes.shape[1] if labels.codes.ndim == 2 else 0
+    return problem
+
+
+def _raise_if(failed: object) -> None:
+    if failed:
+        raise MemoryError("the Hamming kernel ran out of memory")
+
+
+def distances(a: np.ndarray, b: np.ndarray, n_threads: int) -> np.ndarray:
+    out = np.empty((len(a), len(b)), np.uint16)
+    if out.size:
+        _raise_if(_library().hs_hamming_distances(byref(_problem(a, b, n_threads)), out.ctypes.data))
+    return out
+
+
+def topk(
+    queries: np.ndarray, codes: np.ndarray, k: int, rows: np.ndarray | None, n_threads: int
+) -> tuple[np.ndarray, np.ndarray]:
+    k = min(k, len(codes) if rows is None else len(rows))
+    far, where = np.empty((len(queries), k), np.uint16), np.empty((len(queries), k), np.int64)
+    if far.size:
+        problem = _problem(queries, codes, n_threads, rows)
+        _raise_if(_library().hs_hamming_topk(byref(problem), k, far.ctypes.data, where.ctypes.data))
+    return far, where
+
+
+def radius(
+    queries: np.ndarray, codes: np.ndarray, radius: int, rows: np.ndarray | None, n_threads: int
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    offsets = np.zeros(len(queries) + 1, np.int64)
+    counts = offsets[1:]
+    if len(queries) == 0 or len(codes if rows is None else rows) == 0:
+        return offsets, np.empty(0, np.uint16), np.empty(0, np.int64)
+    problem = _problem(queries, codes, n_threads, rows)
+    found = _library().hs_hamming_radius(byref(problem), radius, counts.ctypes.data)
+    _raise_if(found is None)
+    try:
+        np.cumsum(counts, out=counts)
+        far, where = np.empty(offsets[-1], np.uint16), np.empty(offsets[-1], np.int64)
+        _raise_if(_library().hs_hamming_radius_take(found, far.ctypes.data, where.ctypes.data))
+    finally:
+        _library().hs_hamming_radius_free(found)
+    return offsets, far, where
+
+
+def histogram(
+    queries: np.ndarray, codes: np.ndarray, labels: Labels | None, n_threads: int
+) -> tuple[np.ndarray, np.ndarray | None]:
+    total = np.zeros((len(queries), 8 * codes.shape[1] + 1), np.int64)
+    relevant = None if labels is None else np.zeros_like(total)
+    if len(queries) and len(codes):
+        problem = _problem(queries, codes, n_threads, labels=labels)
+        hits = None if relevant is None else relevant.ctypes.data
+        _raise_if(_library().hs_hamming_histogram(byref(problem), total.ctypes.data, hits))
+    return total, relevant
+
+
+def rank(queries: np.ndarray, codes: np.ndarray, n_threads: int) -> np.ndarray:
+    order = np.empty((len(queries), len(codes)), np.int32)
+    if order.size:
+        _raise_if(_library().hs_hamming_rank(byref(_problem(queries, codes, n_threads)), order.ctypes.data))
+    return order
+
+
+def stable_scores(
+    queries: np.ndarray, codes: np.ndarray, labels: Labels, cutoffs: np.ndarray, n_threads: int
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    n = len(queries)
+    total, relevant = np.zeros((2, n, 8 * codes.shape[1] + 1), np.int64)
+    precision, cut_precision = np.zeros(n), np.zeros((n, len(cutoffs)))
+    cut_hits = np.zeros((n, len(cutoffs)), np.int64)
+    if n and len(codes):
+        problem = _problem(queries, codes, n_threads, labels=labels)
+        results = (total, relevant, precision, cut_precision, cut_hits)
+        addresses = [array.ctypes.data for array in results]
+        _raise_if(_library().hs_hamming_ap(byref(problem), cutoffs.ctypes.data, len(cutoffs), *addresses))
+    return total, relevant, precision, cut_precision, cut_hits

@@ -1,0 +1,147 @@
+"""The NumPy twin of the C kernel: its oracle in the tests, and what serves where there is no compiler.
+
+Same functions, same checked arguments, same results as `_kernel`; `n_threads` is taken and not used. Queries
+are handled a few at a time, so that no more than about `TILE` distances exist at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from hashstream.hamming._labels import Labels
+
+__all__ = ["distances", "histogram", "radius", "rank", "stable_scores", "topk"]
+
+TILE = 1 << 22
+
+
+def _words(codes: np.ndarray) -> np.ndarray:
+    """(n, width) bytes as (ceil(width / 8), n) uint64 words, filled up with zeros."""
+    n, width = codes.shape
+    padded = np.zeros((n, -(-width // 8) * 8), np.uint8)
+    padded[:, :width] = codes
+    return np.ascontiguousarray(padded.view(np.uint64).T)
+
+
+def _compare(queries: np.ndarray, words: np.ndarray) -> np.ndarray:
+    """(q, n) uint16 distances of queries (q, width) and codes given as `_words`."""
+    out = np.zeros((len(queries), words.shape[1]), np.uint16)
+    for ours, theirs in zip(_words(queries), words, strict=True):
+        out += np.bitwise_count(ours[:, None] ^ theirs[None, :])
+    return out
+
+
+def _blocks(queries: np.ndarray, codes: np.ndarray) -> Iterator[tuple[slice, np.ndarray]]:
+    """Distances of all codes to a few queries after the other: (which queries, (q, n) uint16)."""
+    words = _words(codes)
+    step = max(1, TILE // max(1, len(codes)))
+    for start in range(0, len(queries), step):
+        block = slice(start, min(start + step, len(queries)))
+        yield block, _compare(queries[block], words)
+
+
+def _relevance(labels: Labels, block: slice) -> np.ndarray:
+    """(q, n) bool: does a code share a label with the query?"""
+    wanted = labels.queries[block]
+    if wanted.ndim == 1:
+        equal: np.ndarray = wanted[:, None] == labels.codes[None, :]
+        return equal
+    shared = np.zeros((len(wanted), len(labels.codes)), np.bool_)
+    for word in range(wanted.shape[1]):
+        shared |= (wanted[:, word, None] & labels.codes[None, :, word]) != 0
+    return shared
+
+
+def _count(distances: np.ndarray, bins: int, weights: np.ndarray | None = None) -> np.ndarray:
+    """(q, bins): how often each distance occurs in each row, where the weight is True."""
+    cells: np.ndarray = distances + np.arange(len(distances), dtype=np.int64)[:, None] * bins
+    chosen = cells.ravel() if weights is None else cells[weights]
+    counts = np.bincount(chosen, minlength=len(distances) * bins)
+    return counts.reshape(len(distances), bins).astype(np.int64, copy=False)
+
+
+def distances(a: np.ndarray, b: np.ndarray, n_threads: int) -> np.ndarray:
+    out = np.empty((len(a), len(b)), np.uint16)
+    for block, far in _blocks(a, b):
+        out[block] = far
+    return out
+
+
+def topk(
+    queries: np.ndarray, codes: np.ndarray, k: int, rows: np.ndarray | None, n_threads: int
+) -> tuple[np.ndarray, np.ndarray]:
+    allowed = codes if rows is None else codes[rows]
+    n = len(allowed)
+    k = min(k, n)
+    nearest = np.empty((len(queries), k), np.uint16)
+    where = np.empty((len(queries), k), np.int64)
+    for block, far in _blocks(queries, allowed):
+        if k < n:
+            # Distance and index in one number: the k smallest are the answer, ties and all.
+            keys = far.astype(np.int64) * n + np.arange(n)
+            best = np.sort(np.partition(keys, k - 1, axis=1)[:, :k], axis=1) % n if k else keys[:, :0]
+        else:
+            best = np.argsort(far, axis=1, kind="stable")
+        nearest[block] = np.take_along_axis(far, best, axis=1)
+        where[block] = best
+    return nearest, where if rows is None else rows[where]
+
+
+def radius(
+    queries: np.ndarray, codes: np.ndarray, radius: int, rows: np.ndarray | None, n_threads: int
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    allowed = codes if rows is None else codes[rows]
+    offsets = np.zeros(len(queries) + 1, np.int64)
+    found: list[np.ndarray] = [np.empty(0, np.int64)]
+    nearest: list[np.ndarray] = [np.empty(0, np.uint16)]
+    for block, far in _blocks(queries, allowed):
+        query, where = np.nonzero(far <= radius)
+        inside = far[query, where]
+        order = np.lexsort((where, inside, query))
+        offsets[1:][block] = np.bincount(query, minlength=len(far))
+        nearest.append(inside[order])
+        found.append(where[order])
+    indices = np.concatenate(found)
+    return np.cumsum(offsets), np.concatenate(nearest), indices if rows is None else rows[indices]
+
+
+def histogram(
+    queries: np.ndarray, codes: np.ndarray, labels: Labels | None, n_threads: int
+) -> tuple[np.ndarray, np.ndarray | None]:
+    bins = 8 * codes.shape[1] + 1
+    total = np.zeros((len(queries), bins), np.int64)
+    relevant = None if labels is None else np.zeros_like(total)
+    for block, far in _blocks(queries, codes):
+        total[block] = _count(far, bins)
+        if labels is not None and relevant is not None:
+            relevant[block] = _count(far, bins, _relevance(labels, block))
+    return total, relevant
+
+
+def rank(queries: np.ndarray, codes: np.ndarray, n_threads: int) -> np.ndarray:
+    order = np.empty((len(queries), len(codes)), np.int32)
+    for block, far in _blocks(queries, codes):
+        order[block] = np.argsort(far, axis=1, kind="stable")
+    return order
+
+
+def stable_scores(
+    queries: np.ndarray, codes: np.ndarray, labels: Labels, cutoffs: np.ndarray, n_threads: int
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    n, bins = len(queries), 8 * codes.shape[1] + 1
+    total, relevant = np.zeros((2, n, bins), np.int64)
+    precision, cut_precision = np.zeros(n), np.zeros((n, len(cutoffs)))
+    cut_hits = np.zeros((n, len(cutoffs)), np.int64)
+    ranks = np.arange(1, len(codes) + 1)
+    for block, far in _blocks(queries, codes):
+        hit = _relevance(labels, block)
+        total[block], relevant[block] = _count(far, bins), _count(far, bins, hit)
+        hit = np.take_along_axis(hit, np.argsort(far, axis=1, kind="stable"), axis=1)
+        at_rank = np.where(hit, np.cumsum(hit, axis=1) / ranks, 0.0)
+        precision[block] = at_rank.sum(axis=1)
+        for column, cutoff in enumerate(cutoffs):
+            cut_precision[block, column] = at_rank[:, :cutoff].sum(axis=1)
+            cut_hits[block, column] = hit[:, :cutoff].sum(axis=1)
+    return total, relevant, precision, cut_precision, cut_hits
