@@ -12,7 +12,7 @@
 
 /* ------------------------------------------------------------------------------------------- distances */
 
-static void visit_distances(void *state, const problem *p, int64_t query, int64_t first, const void *d, int64_t n)
+static unsigned visit_distances(void *state, const problem *p, int64_t query, int64_t first, const void *d, int64_t n)
 {
     uint16_t *out = (uint16_t *)state + query * p->n_codes + first;
     if (is_wide(p))
@@ -20,6 +20,7 @@ static void visit_distances(void *state, const problem *p, int64_t query, int64_
     else
         for (int64_t i = 0; i < n; i++)
             out[i] = ((const uint8_t *)d)[i];
+    return ALL_DISTANCES;
 }
 
 static int work_distances(const plan *w, int64_t q0, int64_t q1, int64_t c0, int64_t c1, int64_t job)
@@ -118,7 +119,7 @@ static void sort_candidates(const problem *p, const uint64_t *candidates, int64_
     }
 }
 
-static void visit_topk(void *state, const problem *p, int64_t query, int64_t first, const void *d, int64_t n)
+static unsigned visit_topk(void *state, const problem *p, int64_t query, int64_t first, const void *d, int64_t n)
 {
     nearest *b = (nearest *)state + query;
     const int wide = is_wide(p);
@@ -129,6 +130,7 @@ static void visit_topk(void *state, const problem *p, int64_t query, int64_t fir
         nearest_add(b, distance_at(d, i, wide), first + i);
         i++;
     }
+    return b->limit;
 }
 
 typedef struct {
@@ -239,15 +241,16 @@ static int ball_add(ball *b, uint64_t candidate)
     return 0;
 }
 
-static void visit_radius(void *state, const problem *p, int64_t query, int64_t first, const void *d, int64_t n)
+static unsigned visit_radius(void *state, const problem *p, int64_t query, int64_t first, const void *d, int64_t n)
 {
     radius_state *s = state;
     const int wide = is_wide(p);
     for (int64_t i = 0; (i = p->kernel.next_below(d, i, n, s->result->limit, wide)) < n; i++)
         if (ball_add(s->balls + query, CANDIDATE(distance_at(d, i, wide), first + i))) {
             s->result->failed = 1;
-            return;
+            break;
         }
+    return s->result->limit;
 }
 
 static int work_radius(const plan *w, int64_t q0, int64_t q1, int64_t c0, int64_t c1, int64_t job)

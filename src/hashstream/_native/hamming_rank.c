@@ -58,7 +58,7 @@ HS_INLINE void count_tile(const void *d, const uint8_t *relevant, int64_t n, int
     }
 }
 
-static void visit_histogram(void *state, const problem *p, int64_t query, int64_t first, const void *d, int64_t n)
+static unsigned visit_histogram(void *state, const problem *p, int64_t query, int64_t first, const void *d, int64_t n)
 {
     const ranking *r = state;
     const int64_t bins = 8 * p->width + 1;
@@ -69,13 +69,14 @@ static void visit_histogram(void *state, const problem *p, int64_t query, int64_
             count_tile(d, NULL, n, bins, 1, total, NULL);
         else
             count_tile(d, NULL, n, bins, 0, total, NULL);
-        return;
+        return ALL_DISTANCES;
     }
     find_relevant(p, r->first_query + query, first, n, relevant);
     if (is_wide(p))
         count_tile(d, relevant, n, bins, 1, total, r->relevant + query * bins);
     else
         count_tile(d, relevant, n, bins, 0, total, r->relevant + query * bins);
+    return ALL_DISTANCES;
 }
 
 /* The call's arrays as a job sees them. */
@@ -125,7 +126,7 @@ static int begin_places(const problem *p, ranking *r, int64_t q0, int64_t q1)
     return r->place ? 0 : -1;
 }
 
-static void visit_rank(void *state, const problem *p, int64_t query, int64_t first, const void *d, int64_t n)
+static unsigned visit_rank(void *state, const problem *p, int64_t query, int64_t first, const void *d, int64_t n)
 {
     const ranking *r = state;
     const int wide = is_wide(p);
@@ -133,6 +134,7 @@ static void visit_rank(void *state, const problem *p, int64_t query, int64_t fir
     int32_t *order = r->order + (r->first_query + query) * p->n_codes;
     for (int64_t i = 0; i < n; i++)
         order[place[distance_at(d, i, wide)]++] = (int32_t)(first + i);
+    return ALL_DISTANCES;
 }
 
 static int work_two_scans(const plan *w, ranking *r, int64_t q0, int64_t q1, int64_t c0, int64_t c1, visitor second)
@@ -203,7 +205,7 @@ HS_INLINE void score_tile(const ranking *r, uint64_t *place, const uint8_t *rele
     }
 }
 
-static void visit_scores(void *state, const problem *p, int64_t query, int64_t first, const void *d, int64_t n)
+static unsigned visit_scores(void *state, const problem *p, int64_t query, int64_t first, const void *d, int64_t n)
 {
     const ranking *r = state;
     uint64_t *place = r->place + query * (8 * p->width + 1);
@@ -214,6 +216,7 @@ static void visit_scores(void *state, const problem *p, int64_t query, int64_t f
         score_tile(r, place, relevant, d, n, 1, query);
     else
         score_tile(r, place, relevant, d, n, 0, query);
+    return ALL_DISTANCES;
 }
 
 static int work_scores(const plan *w, int64_t q0, int64_t q1, int64_t c0, int64_t c1, int64_t job)

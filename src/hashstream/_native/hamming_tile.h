@@ -39,6 +39,7 @@ enum {
     TILE_STEP = 128,   /* tiles, and what is computed of one, are multiples of this many codes */
     TILE_MAX = 4096,   /* codes in a tile, at most; counts inside a tile fit 16 bits */
     PLANE_BYTES = 32768,
+    SKIP_BYTES = 256,  /* of codes that are passed over, or looked into, together */
     BYTE_WIDTH = 31    /* widest code in bytes whose distances fit a byte */
 };
 
@@ -58,6 +59,11 @@ HS_INLINE unsigned distance_at(const void *distances, int64_t i, int wide)
 HS_INLINE uint64_t load_few(const uint8_t *p, int64_t bytes)
 {
     uint64_t value = 0;
+    if (bytes == 4) {
+        uint32_t four;
+        memcpy(&four, p, 4);
+        return four;
+    }
     for (int64_t i = 0; i < bytes; i++)
         value |= (uint64_t)p[i] << (8 * i);
     return value;
@@ -239,6 +245,78 @@ HS_AVX2 static void planes_avx2(const uint8_t *planes, int64_t padded, const uin
     }
 }
 
+/* How many ones each byte of 32 has. */
+HS_AVX2 HS_INLINE __m256i ones_avx2(__m256i x)
+{
+    const __m256i table = _mm256_setr_epi8(0, 1, 1, 2, 1, 2, 2, 3, 1, 2, 2, 3, 2, 3, 3, 4, /* twice */
+                                           0, 1, 1, 2, 1, 2, 2, 3, 1, 2, 2, 3, 2, 3, 3, 4);
+    const __m256i low = _mm256_and_si256(x, _mm256_set1_epi8(15));
+    const __m256i high = _mm256_and_si256(_mm256_srli_epi16(x, 4), _mm256_set1_epi8(15));
+    return _mm256_add_epi8(_mm256_shuffle_epi8(table, low), _mm256_shuffle_epi8(table, high));
+}
+
+/* Distances of all codes in SKIP_BYTES, at least those below `limit`, folded into one vector of minima: the least of
+ * some codes in the lowest 16 bits of each lane, 32 bits wide for codes of 4 bytes, 64 otherwise. */
+HS_AVX2 HS_INLINE __m256i least_avx2(__m256i query, const uint8_t *codes, int64_t width, __m256i limit)
+{
+    const __m256i zero = _mm256_setzero_si256();
+    __m256i least = limit, c[4];
+    for (int64_t at = 0; at < SKIP_BYTES; at += 128) {
+        for (int j = 0; j < 4; j++)
+            c[j] = ones_avx2(_mm256_xor_si256(query, _mm256_loadu_si256((const __m256i *)(codes + at + 32 * j))));
+        /* Add the eighths of a code until each code has one; which lane a code ends up in does not matter. */
+        int left = 4;
+        if (width >= 16) {
+            for (int j = 0; j < 4; j += 2)
+                c[j / 2] = _mm256_add_epi8(_mm256_unpacklo_epi64(c[j], c[j + 1]), _mm256_unpackhi_epi64(c[j], c[j + 1]));
+            left = 2;
+        }
+        if (width >= 32) {
+            c[0] = _mm256_add_epi8(_mm256_permute2x128_si256(c[0], c[1], 0x20),
+                                   _mm256_permute2x128_si256(c[0], c[1], 0x31));
+            left = 1;
+        }
+        for (int j = 0; j < left; j++) {
+            const __m256i sum = width == 4 ? _mm256_madd_epi16(_mm256_maddubs_epi16(c[j], _mm256_set1_epi8(1)),
+                                                               _mm256_set1_epi16(1))
+                                           : _mm256_sad_epu8(c[j], zero);
+            least = _mm256_min_epu16(least, sum);
+        }
+    }
+    return least;
+}
+
+HS_AVX2 HS_INLINE int64_t skip_width_avx2(const uint8_t *query, const uint8_t *codes, int64_t i, int64_t n,
+                                          int64_t width, unsigned limit)
+{
+    const int64_t step = SKIP_BYTES / width;
+    uint8_t repeated[32];
+    for (int64_t byte = 0; byte < 32; byte++)
+        repeated[byte] = query[byte % width];
+    const __m256i q = _mm256_loadu_si256((const __m256i *)repeated);
+    const __m256i bound = width == 4 ? _mm256_set1_epi32((int)limit) : _mm256_set1_epi64x((long long)limit);
+    for (; i + step <= n; i += step) {
+        const __m256i least = least_avx2(q, codes + i * width, width, bound);
+        if (_mm256_movemask_epi8(_mm256_cmpeq_epi16(least, bound)) != -1)
+            break;
+    }
+    return i;
+}
+
+/* Past codes that are all at least `limit` away: the first of SKIP_BYTES of codes one of which is nearer, or of the
+ * last, incomplete ones. Reads codes at the speed of memory. Widths 4, 8, 16 and 32. */
+HS_AVX2 static int64_t skip_avx2(const uint8_t *query, const uint8_t *codes, int64_t i, int64_t n, int64_t width,
+                                 unsigned limit)
+{
+    switch (width) {
+    case 4: return skip_width_avx2(query, codes, i, n, 4, limit);
+    case 8: return skip_width_avx2(query, codes, i, n, 8, limit);
+    case 16: return skip_width_avx2(query, codes, i, n, 16, limit);
+    case 32: return skip_width_avx2(query, codes, i, n, 32, limit);
+    default: return i;
+    }
+}
+
 /* As next_below_portable; reads whole vectors, up to the next multiple of TILE_STEP. */
 HS_AVX2 static int64_t next_below_avx2(const void *distances, int64_t i, int64_t n, unsigned limit, int wide)
 {
@@ -312,18 +390,22 @@ typedef struct {
     void (*planes)(const uint8_t *planes, int64_t padded, const uint8_t *tables, int64_t width, void *out,
                    int64_t stride); /* NULL: rows only */
     int64_t (*next_below)(const void *distances, int64_t i, int64_t n, unsigned limit, int wide);
+    int64_t (*skip)(const uint8_t *query, const uint8_t *codes, int64_t i, int64_t n, int64_t width,
+                    unsigned limit); /* NULL: there is no such short cut */
 } kernel;
+
+static const kernel portable_kernel = {rows_portable, NULL, next_below_portable, NULL};
 
 static inline kernel choose_kernel(void)
 {
 #ifdef HS_X86
     if (hs_has_avx2())
-        return (kernel){rows_avx2, planes_avx2, next_below_avx2};
+        return (kernel){rows_avx2, planes_avx2, next_below_avx2, skip_avx2};
 #endif
 #ifdef HS_NEON
-    return (kernel){rows_portable, planes_neon, next_below_portable};
+    return (kernel){rows_portable, planes_neon, next_below_portable, NULL};
 #else
-    return (kernel){rows_portable, NULL, next_below_portable};
+    return portable_kernel;
 #endif
 }
 

@@ -30,10 +30,35 @@ typedef struct {
 static inline int is_wide(const problem *p) { return p->width > BYTE_WIDTH; }
 
 /* Called for each tile and query of a scan, tiles in ascending order: d holds the distances of codes first ... first
- * + n - 1 to the query, which is counted from the scan's first. */
-typedef void (*visitor)(void *state, const problem *p, int64_t query, int64_t first, const void *d, int64_t n);
+ * + n - 1 to the query, which is counted from the scan's first. Tells which codes it has to see from now on: those
+ * whose distance is below the value returned. */
+typedef unsigned (*visitor)(void *state, const problem *p, int64_t query, int64_t first, const void *d, int64_t n);
+
+#define ALL_DISTANCES (~0u)
 
 static inline void *aligned(void *p) { return (void *)(((uintptr_t)p + 63) & ~(uintptr_t)63); }
+
+/* One query and one tile, codes as they lie in memory. What need not be seen, given `limit`, is passed over. */
+static unsigned scan_rows(const problem *p, int64_t q0, int64_t q, const uint8_t *codes, int64_t first, int64_t n,
+                          unsigned limit, void *d, visitor visit, void *state)
+{
+    const int64_t width = p->width, step = SKIP_BYTES / width;
+    const uint8_t *query = p->queries + (q0 + q) * width;
+    const int may_skip = p->kernel.skip && (width == 4 || width == 8 || width == 16 || width == 32);
+    for (int64_t i = 0; i < n;) {
+        int64_t end = n;
+        if (may_skip && limit <= 8 * width) {
+            i = p->kernel.skip(query, codes, i, n, width, limit);
+            end = i + step < n ? i + step : n;
+        }
+        if (i < end) {
+            p->kernel.rows(query, codes + i * width, end - i, width, d);
+            limit = visit(state, p, q, first + i, d, end - i);
+        }
+        i = end;
+    }
+    return limit;
+}
 
 /* Visit codes [c0, c1) with queries [q0, q1), tile by tile. */
 static int scan(const problem *p, int64_t q0, int64_t q1, int64_t c0, int64_t c1, visitor visit, void *state)
@@ -42,14 +67,17 @@ static int scan(const problem *p, int64_t q0, int64_t q1, int64_t c0, int64_t c1
     const int64_t quads = (queries + QUAD - 1) / QUAD, table = 32 * width;
     const int by_planes = p->kernel.planes && queries > FEW_QUERIES;
     int failed = 0;
+    unsigned *limits = malloc((size_t)queries * sizeof *limits);
     void *d_memory = malloc((size_t)(QUAD * tile * 2 + 64));
     void *gathered = p->rows ? malloc((size_t)(tile * width)) : NULL;
     void *planes_memory = by_planes ? malloc((size_t)(tile * 2 * width + 64)) : NULL;
     void *tables_memory = by_planes ? malloc((size_t)(quads * QUAD * table + 64)) : NULL;
-    if (!d_memory || (p->rows && !gathered) || (by_planes && (!planes_memory || !tables_memory))) {
+    if (!limits || !d_memory || (p->rows && !gathered) || (by_planes && (!planes_memory || !tables_memory))) {
         failed = -1;
         goto end;
     }
+    for (int64_t q = 0; q < queries; q++)
+        limits[q] = ALL_DISTANCES;
     uint8_t *d = aligned(d_memory), *tables = aligned(tables_memory);
 #ifdef HS_PLANES
     uint8_t *planes = aligned(planes_memory);
@@ -65,10 +93,8 @@ static int scan(const problem *p, int64_t q0, int64_t q1, int64_t c0, int64_t c1
             codes = gathered;
         }
         if (!by_planes) {
-            for (int64_t q = 0; q < queries; q++) {
-                p->kernel.rows(p->queries + (q0 + q) * width, codes, n, width, d);
-                visit(state, p, q, first, d, n);
-            }
+            for (int64_t q = 0; q < queries; q++)
+                limits[q] = scan_rows(p, q0, q, codes, first, n, limits[q], d, visit, state);
             continue;
         }
 #ifdef HS_PLANES
@@ -82,6 +108,7 @@ static int scan(const problem *p, int64_t q0, int64_t q1, int64_t c0, int64_t c1
 #endif
     }
 end:
+    free(limits);
     free(d_memory);
     free(gathered);
     free(planes_memory);
@@ -105,7 +132,7 @@ typedef struct plan {
 static void plan_jobs(plan *w)
 {
     problem *p = w->problem;
-    p->kernel = p->portable ? (kernel){rows_portable, NULL, next_below_portable} : choose_kernel();
+    p->kernel = p->portable ? portable_kernel : choose_kernel();
     /* Below about a tenth of a millisecond of work, starting a thread costs more than it brings. */
     const double work = (double)p->n_queries * (double)p->n_codes * (double)p->width;
     w->n_threads = p->n_threads < 1 ? 1 : p->n_threads > THREADS_MAX ? THREADS_MAX : p->n_threads;
