@@ -1,0 +1,268 @@
+"""Retrieval metrics of binary codes, with a stated rule for everything that is usually left open."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import numpy as np
+
+from hashstream import hamming
+from hashstream.evaluate.graded import GradedCounter
+from hashstream.evaluate.inputs import check_codes, check_cutoffs, match_labels
+from hashstream.evaluate.ties import BLOCK, TiedRanking
+
+__all__ = ["Scores", "retrieval", "row_name"]
+
+TIES = ("aware", "paper")
+
+
+def row_name(metric: str, ties: str) -> str:
+    """How a metric is called in a results file, where values under both rules may stand side by side.
+
+    >>> row_name("mAP@1000", "paper")
+    'mAP@1000[paper]'
+    """
+    if ties not in TIES:
+        raise ValueError(f'ties is {ties!r}: it has to be "aware" or "paper"')
+    return f"{metric}[{ties}]"
+
+
+class Scores(dict[str, float]):
+    """A dict of metrics that knows by which rule for ties it was made.
+
+    ties: "aware" or "paper".
+    per_query: empty, or what `retrieval(..., per_query=True)` asked for.
+    """
+
+    def __init__(
+        self, scores: dict[str, float], ties: str, per_query: dict[str, np.ndarray] | None = None
+    ) -> None:
+        super().__init__(scores)
+        self.ties = ties
+        self.per_query = per_query or {}
+
+    def rows(self, **columns: Any) -> list[dict[str, Any]]:
+        """One row of a results file for each metric: the given columns, `metric` (which names the rule),
+        `value`.
+
+        >>> Scores({"mAP": 0.5}, "aware").rows(method="FCOH", bits=32)
+        [{'method': 'FCOH', 'bits': 32, 'metric': 'mAP[aware]', 'value': 0.5}]
+        """
+        return [
+            {**columns, "metric": row_name(name, self.ties), "value": value} for name, value in self.items()
+        ]
+
+
+def retrieval(
+    query_codes: np.ndarray,
+    query_labels: Any,
+    db_codes: np.ndarray,
+    db_labels: Any,
+    *,
+    at: int | Iterable[int] = (1000,),
+    radius: int | Iterable[int] = (2,),
+    k: int | Iterable[int] = (1, 10, 100),
+    ties: str = "aware",
+    n_bits: int | None = None,
+    per_query: bool = False,
+    n_threads: int | None = None,
+) -> Scores:
+    """Rank the database by Hamming distance for each query, and say how good the rankings are.
+
+    Parameters
+    ----------
+    query_codes : (q, width) uint8
+    db_codes : (n, width) uint8
+        Packed codes, at least one on each side.
+    query_labels, db_labels : (q,) and (n,), or (q, L) and (n, L)
+        Class labels (numbers, strings, any hashable objects): an item is relevant if its label equals the
+        query's. Or 0/1 indicator matrices, one column a label: an item is relevant if it shares at least one
+        label.
+    at : int or several, at least 1
+        The N of mAP@N (and nDCG@N).
+    radius : int or several, at least 0
+        The R of precision@HR.
+    k : int or several, at least 1
+        The K of precision@K.
+    ties : "aware" or "paper"
+        In which order items at the same distance come; see below.
+    n_bits : int, optional
+        Bits of a code; 8 * width by default.
+    per_query : bool
+        Keep each query's values in `.per_query` of the result.
+    n_threads : int, optional
+        Threads to use; all cores that the process may use by default.
+
+    Returns
+    -------
+    Scores
+        A dict of floats. A mean over no query at all is NaN.
+
+        mAP
+            Mean of AP = (sum over the relevant items of the precision at their places) / (number of relevant
+            items in the database). Queries without any relevant item have no AP and are left out of the mean.
+        mAP@N
+            The same over the first N places, divided by the number of relevant items *inside* the first N. A
+            query without a hit there is left out, not counted as 0; so mAP@N can exceed mAP, and a method
+            does not pay for queries that find nothing.
+        precision@HR
+            Share of relevant items among those at distance R or less, 0 where there are none that near. Mean
+            over all queries.
+        precision@K
+            Relevant items in the first K places, divided by K (also where the database is smaller than K).
+            Mean over all queries.
+        nDCG, nDCG@N
+            With indicator matrices only. DCG = sum over all (the first N) places i = 1, 2, ... of
+            (2^g - 1) / log2(i + 1), g the number of labels that the item at place i shares with the query;
+            nDCG is DCG divided by the DCG of the best order. Queries that share no label with any item are
+            left out.
+
+    Notes
+    -----
+    ties="aware": every order of tied items is equally likely, and each metric is its expected value, computed
+    exactly from the counts at each distance (`hashstream.evaluate.ties`). It does not depend on the order of
+    the database. AP@N is the expectation of the ratio: where place N falls among tied items, the number of
+    hits to divide by is random too. Where some of a query's orders have no hit in the first N places, it
+    counts with the value E[AP@N | a hit] and the weight P(a hit). So mAP@N is the mean over all pairs of a
+    query and an order of its ties, those without a hit left out: the rule above, for every order instead of
+    one.
+
+    ties="paper": tied items stay in the order of the database, as a stable sort leaves them. This is the rule
+    of the public MATLAB evaluation of online hashing and of the tables made with it. The value depends on how
+    the database happens to be ordered; on one that is sorted by class it means nothing.
+
+    Both rules agree where nothing is tied, and always on precision@H. The keys are the same for both; `.ties`
+    of the result names the rule, and so does each metric's name in `.rows(...)`, made for results files:
+    "mAP[aware]".
+
+    `.per_query` has arrays of shape (q,): "AP", "AP@N" (NaN for a query without), "hit@N" (the weight of
+    AP@N, which is 0 or 1 with ties="paper"), "precision@HR", "precision@K", and "nDCG", "nDCG@N" where there
+    are.
+
+    Memory beside the input and the results: some arrays of a million elements, whatever q and n; with
+    indicator matrices, a few arrays of n elements too.
+
+    Examples
+    --------
+    >>> db = np.packbits([[0, 0, 0, 0], [0, 0, 0, 1], [0, 0, 1, 0], [1, 1, 1, 1]], axis=1)
+    >>> scores = retrieval(db[:1], ["cat"], db, ["cat", "dog", "cat", "cat"], at=2, radius=1, k=2, n_bits=4)
+    >>> for name, value in scores.items():  # the places of items 1 and 2 are open
+    ...     print(f"{name:13} {value:.4f}")
+    mAP           0.8611
+    mAP@2         1.0000
+    precision@H1  0.6667
+    precision@2   0.7500
+    >>> stable = retrieval(db[:1], ["cat"], db, ["cat", "dog", "cat", "cat"], n_bits=4, ties="paper")
+    >>> round(stable["mAP"], 4)
+    0.8056
+    >>> scores.rows(method="LSH", bits=4)[0]["metric"]
+    'mAP[aware]'
+    """
+    if ties not in TIES:
+        raise ValueError(f'ties is {ties!r}: it has to be "aware" or "paper"')
+    at, radius, k = check_cutoffs(at, "at", 1), check_cutoffs(radius, "radius", 0), check_cutoffs(k, "k", 1)
+    query_codes, _ = check_codes(query_codes, "query_codes", n_bits)
+    db_codes, bits = check_codes(db_codes, "db_codes", n_bits)
+    if query_codes.shape[1] != db_codes.shape[1]:
+        raise ValueError(
+            f"query_codes have {query_codes.shape[1]} bytes a code and db_codes {db_codes.shape[1]}: "
+            "the same hash functions have to make both"
+        )
+    labels = match_labels(query_labels, db_labels, len(query_codes), len(db_codes))
+    database = _Database(db_codes, labels[1], bits, labels[0], n_threads)
+    judge = database.aware if ties == "aware" else database.paper
+    pieces = []
+    for begin in range(0, len(query_codes), database.at_once):
+        block = slice(begin, begin + database.at_once)
+        pieces.append(judge(query_codes[block], labels[0][block], at, radius, k))
+    columns = {name: np.concatenate([piece[name] for piece in pieces]) for name in pieces[0]}
+    return Scores(dict(_means(columns)), ties, columns if per_query else None)
+
+
+class _Database:
+    """What queries are compared with. Each method takes some queries and returns their values, by name."""
+
+    def __init__(
+        self,
+        codes: np.ndarray,
+        labels: np.ndarray,
+        n_bits: int,
+        query_labels: np.ndarray,
+        n_threads: int | None,
+    ) -> None:
+        self.codes, self.n_bits, self.n_threads = np.ascontiguousarray(codes), n_bits, n_threads
+        self.labels, self.graded, levels = labels, None, 1
+        if labels.ndim == 2:
+            self.labels = hamming.pack_labels(labels)  # once, not for each block of queries
+            self.graded = GradedCounter(self.codes, labels, query_labels, n_bits)
+            levels = self.graded.most + 1
+        self.at_once = max(1, BLOCK // ((n_bits + 1) * levels))
+
+    def aware(
+        self,
+        queries: np.ndarray,
+        labels: np.ndarray,
+        at: tuple[int, ...],
+        radius: tuple[int, ...],
+        k: tuple[int, ...],
+    ) -> dict[str, np.ndarray]:
+        if self.graded is None:
+            pair = (labels, self.labels)
+            total, relevant = hamming.histogram(
+                queries, self.codes, labels=pair, n_bits=self.n_bits, n_threads=self.n_threads
+            )
+        else:
+            counts = self.graded.counts(queries, labels, self.n_threads)
+            total, relevant = counts.sum(axis=2), counts[:, :, 1:].sum(axis=2)
+        assert relevant is not None  # labels were given
+        ranking = TiedRanking(total, relevant)
+        values = {"AP": ranking.average_precision()}
+        for n in at:
+            values[f"AP@{n}"], values[f"hit@{n}"] = ranking.average_precision_at(n)
+        values |= {f"precision@H{r}": ranking.precision_within(r) for r in radius}
+        values |= {f"precision@{n}": ranking.precision_at(n) for n in k}
+        if self.graded is not None:
+            values |= self.graded.expected_ndcg(counts, at)
+        return values
+
+    def paper(
+        self,
+        queries: np.ndarray,
+        labels: np.ndarray,
+        at: tuple[int, ...],
+        radius: tuple[int, ...],
+        k: tuple[int, ...],
+    ) -> dict[str, np.ndarray]:
+        pair = (labels if self.graded is None else hamming.pack_labels(labels), self.labels)
+        met = hamming.stable_scores(
+            queries, self.codes, pair, at=at, k=k, radius=radius, n_bits=self.n_bits, n_threads=self.n_threads
+        )
+        values = {"AP": _over(met.precision_sum, met.n_relevant, np.nan)}
+        for i, n in enumerate(at):
+            values[f"AP@{n}"] = _over(met.at_precision_sum[:, i], met.at_hits[:, i], np.nan)
+            values[f"hit@{n}"] = (met.at_hits[:, i] > 0).astype(np.float64)
+        values |= {
+            f"precision@H{r}": _over(met.ball_hits[:, i], met.ball_size[:, i], 0)
+            for i, r in enumerate(radius)
+        }
+        values |= {f"precision@{n}": met.k_hits[:, i] / n for i, n in enumerate(k)}
+        if self.graded is not None:
+            values |= self.graded.stable_ndcg(queries, labels, at, self.n_threads)
+        return values
+
+
+def _over(a: np.ndarray, b: np.ndarray, empty: float) -> np.ndarray:
+    """a / b, and `empty` where b is 0."""
+    return np.where(b > 0, a / np.maximum(b, 1), empty)
+
+
+def _means(columns: dict[str, np.ndarray]) -> Iterator[tuple[str, float]]:
+    """The metrics, from each query's values: NaN is left out, AP@N weighted by the probability of a hit."""
+    for name, values in columns.items():
+        if name.startswith("hit@"):
+            continue
+        weight = columns[f"hit@{name[3:]}"] if name.startswith("AP@") else np.ones(len(values))
+        kept = ~np.isnan(values)
+        mean = np.average(values[kept], weights=weight[kept]) if kept.any() else np.nan
+        yield ("m" + name if name.startswith("AP") else name), float(mean)
