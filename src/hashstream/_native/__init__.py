@@ -1,8 +1,9 @@
 """The compiled inner loops, as a plain shared library.
 
-`lib` is the library, loaded with ctypes (which releases the GIL for every call), or None where the package was
-installed without a C compiler or `HASHSTREAM_NATIVE=0` is set. Each room that calls a kernel declares the
-kernel's arguments itself, beside its NumPy twin, and chooses between the two by `lib is None`.
+`lib` is the library, loaded with ctypes (which releases the GIL for every call), or None where the package
+was installed without a C compiler or `HASHSTREAM_NATIVE=0` is set. `HASHSTREAM_NATIVE` may also be the path
+of another build of the same sources, one with a sanitizer for instance. Each room that calls a kernel declares
+the kernel's arguments itself, beside its NumPy twin, and chooses between the two by `lib is None`.
 """
 
 from __future__ import annotations
@@ -16,8 +17,11 @@ __all__ = ["lib", "status"]
 
 
 def _load() -> tuple[ctypes.CDLL | None, str]:
-    if os.environ.get("HASHSTREAM_NATIVE", "1") == "0":
+    wanted = os.environ.get("HASHSTREAM_NATIVE", "1")
+    if wanted == "0":
         return None, "NumPy (HASHSTREAM_NATIVE=0)"
+    if wanted != "1":
+        return ctypes.CDLL(wanted), f"C ({wanted})"
     for suffix in importlib.machinery.EXTENSION_SUFFIXES:
         path = Path(__file__).with_name("_kernels" + suffix)
         if path.exists():

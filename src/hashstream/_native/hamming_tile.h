@@ -317,28 +317,50 @@ HS_AVX2 static int64_t skip_avx2(const uint8_t *query, const uint8_t *codes, int
     }
 }
 
+HS_AVX2 HS_INLINE __m256i load_distances(const void *distances, int64_t i, int wide)
+{
+    return _mm256_load_si256((const __m256i *)((const char *)distances + (wide ? 2 * i : i)));
+}
+
 /* As next_below_portable; reads whole vectors, up to the next multiple of TILE_STEP. */
-HS_AVX2 static int64_t next_below_avx2(const void *distances, int64_t i, int64_t n, unsigned limit, int wide)
+HS_AVX2 HS_INLINE int64_t next_below_wide_avx2(const void *distances, int64_t i, int64_t n, unsigned limit, int wide)
 {
     const int64_t step = wide ? 16 : 32;
-    const char *bytes = (const char *)distances;
-    if (limit == 0)
-        return n;
     const __m256i most = wide ? _mm256_set1_epi16((short)(limit - 1)) : _mm256_set1_epi8((char)(limit - 1));
     int64_t skip = i % step;
     for (i -= skip; i < n; i += step) {
-        __m256i d = _mm256_load_si256((const __m256i *)(bytes + (wide ? 2 * i : i)));
-        __m256i hit = wide ? _mm256_cmpeq_epi16(_mm256_min_epu16(d, most), d)
-                           : _mm256_cmpeq_epi8(_mm256_min_epu8(d, most), d);
-        uint64_t mask = (uint32_t)_mm256_movemask_epi8(hit);
-        mask = mask >> (wide ? 2 * skip : skip) << (wide ? 2 * skip : skip);
+        for (; i % (4 * step) == 0 && i + 4 * step <= n && skip == 0; i += 4 * step) { /* the usual case: nothing */
+            const __m256i a = load_distances(distances, i, wide), b = load_distances(distances, i + step, wide);
+            const __m256i c = load_distances(distances, i + 2 * step, wide);
+            const __m256i d = load_distances(distances, i + 3 * step, wide);
+            const __m256i least = wide ? _mm256_min_epu16(_mm256_min_epu16(a, b), _mm256_min_epu16(c, d))
+                                       : _mm256_min_epu8(_mm256_min_epu8(a, b), _mm256_min_epu8(c, d));
+            const __m256i hit = wide ? _mm256_cmpeq_epi16(_mm256_min_epu16(least, most), least)
+                                     : _mm256_cmpeq_epi8(_mm256_min_epu8(least, most), least);
+            if (!_mm256_testz_si256(hit, hit))
+                break;
+        }
+        if (i >= n)
+            break;
+        const __m256i d = load_distances(distances, i, wide);
+        const __m256i hit = wide ? _mm256_cmpeq_epi16(_mm256_min_epu16(d, most), d)
+                                 : _mm256_cmpeq_epi8(_mm256_min_epu8(d, most), d);
+        const int shift = (int)(wide ? 2 * skip : skip);
+        const uint32_t mask = (uint32_t)_mm256_movemask_epi8(hit) >> shift << shift;
         skip = 0;
         if (mask) {
-            i += __builtin_ctzll(mask) >> wide;
+            i += __builtin_ctz(mask) >> wide;
             return i < n ? i : n;
         }
     }
     return n;
+}
+
+HS_AVX2 static int64_t next_below_avx2(const void *distances, int64_t i, int64_t n, unsigned limit, int wide)
+{
+    if (limit == 0)
+        return n;
+    return wide ? next_below_wide_avx2(distances, i, n, limit, 1) : next_below_wide_avx2(distances, i, n, limit, 0);
 }
 #endif
 
