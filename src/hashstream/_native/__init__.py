@@ -2,8 +2,8 @@
 
 `lib` is the library, loaded with ctypes (which releases the GIL for every call), or None where the package
 was installed without a C compiler or `HASHSTREAM_NATIVE=0` is set. `HASHSTREAM_NATIVE` may also be the path
-of another build of the same sources, one with a sanitizer for instance. Each room that calls a kernel declares
-the kernel's arguments itself, beside its NumPy twin, and chooses between the two by `lib is None`.
+of another build of the same sources, one with a sanitizer for instance. Each room that calls a kernel
+declares the kernel's arguments itself, beside its NumPy twin, and chooses between the two by `lib is None`.
 """
 
 from __future__ import annotations

@@ -311,3 +311,47 @@ HS_API int hs_hamming_radius_take(radius_result *r, uint16_t *distances, int64_t
     free(start);
     return failed ? -1 : 0;
 }
+
+/* ------------------------------------------------------------------------------------------------ read */
+
+/* The sum of n words, in sixteen parts so that no addition waits for the one before. */
+HS_INLINE uint64_t sum_words(const uint8_t *bytes, int64_t n)
+{
+    uint64_t sum[16] = {0}, total = 0;
+    int64_t i = 0;
+    for (; i + 16 <= n; i += 16)
+        for (int j = 0; j < 16; j++)
+            sum[j] += load_word(bytes + 8 * (i + j));
+    for (; i < n; i++)
+        sum[0] += load_word(bytes + 8 * i);
+    for (int j = 0; j < 16; j++)
+        total += sum[j];
+    return total;
+}
+
+static uint64_t sum_portable(const uint8_t *bytes, int64_t n) { return sum_words(bytes, n); }
+#ifdef HS_X86
+HS_AVX2 static uint64_t sum_avx2(const uint8_t *bytes, int64_t n) { return sum_words(bytes, n); }
+#endif
+
+static int work_read(const plan *w, int64_t q0, int64_t q1, int64_t c0, int64_t c1, int64_t job)
+{
+    const problem *p = w->problem;
+    const uint8_t *bytes = p->codes + c0 * p->width;
+    (void)q0, (void)q1;
+#ifdef HS_X86
+    if (p->kernel.planes) {
+        ((uint64_t *)w->context)[job] = sum_avx2(bytes, (c1 - c0) * p->width / 8);
+        return 0;
+    }
+#endif
+    ((uint64_t *)w->context)[job] = sum_portable(bytes, (c1 - c0) * p->width / 8);
+    return 0;
+}
+
+/* The yardstick of the benchmark: reads the codes as one query would, with the same threads, and does nothing with
+ * them but add. sum: (n_threads), the parts of the sum. */
+HS_API int hs_hamming_read(problem *p, uint64_t *sum)
+{
+    return run(&(plan){.problem = p, .work = work_read, .context = sum, .divide_codes = 1});
+}

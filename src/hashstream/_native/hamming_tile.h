@@ -59,13 +59,18 @@ HS_INLINE unsigned distance_at(const void *distances, int64_t i, int wide)
 HS_INLINE uint64_t load_few(const uint8_t *p, int64_t bytes)
 {
     uint64_t value = 0;
-    if (bytes == 4) {
-        uint32_t four;
-        memcpy(&four, p, 4);
-        return four;
+    uint32_t four;
+    uint16_t two;
+    if (bytes & 1)
+        value = p[bytes - 1];
+    if (bytes & 2) {
+        memcpy(&two, p + (bytes & 4), 2);
+        value = value << 16 | two;
     }
-    for (int64_t i = 0; i < bytes; i++)
-        value |= (uint64_t)p[i] << (8 * i);
+    if (bytes & 4) {
+        memcpy(&four, p, 4);
+        value = value << 32 | four;
+    }
     return value;
 }
 
@@ -159,26 +164,45 @@ HS_INLINE void transpose_bytes(uint64_t *w)
     }
 }
 
-/* n codes, as they lie in memory, into planes[group][nibble][32]; codes beyond n, up to whole groups, are zero. */
-static void make_planes(const uint8_t *codes, int64_t n, int64_t padded, int64_t width, uint8_t *planes)
+/* Up to 8 bytes of each of 32 codes that are `stride` bytes apart, 8 readable from each, into planes[nibble][32]. */
+static void make_group(const uint8_t *codes, int64_t stride, int64_t bytes, uint8_t *planes)
 {
-    for (int64_t first = 0; first < padded; first += 8) {
-        uint8_t *group = planes + first / GROUP * (2 * width * GROUP) + first % GROUP;
-        for (int64_t byte = 0; byte < width; byte += 8) {
-            int64_t bytes = width - byte < 8 ? width - byte : 8;
-            uint64_t w[8];
-            for (int r = 0; r < 8; r++) {
-                const uint8_t *code = codes + (first + r) * width + byte;
-                w[r] = first + r >= n ? 0 : bytes == 8 ? load_word(code) : load_few(code, bytes);
-            }
-            transpose_bytes(w);
-            for (int64_t j = 0; j < bytes; j++) {
-                uint64_t low = w[j] & NIBBLES, high = (w[j] >> 4) & NIBBLES;
-                memcpy(group + (byte + j) * 2 * GROUP, &low, 8);
-                memcpy(group + (byte + j) * 2 * GROUP + GROUP, &high, 8);
-            }
+    for (int64_t first = 0; first < GROUP; first += 8) {
+        uint64_t w[8];
+        for (int r = 0; r < 8; r++)
+            w[r] = load_word(codes + (first + r) * stride);
+        transpose_bytes(w);
+        for (int64_t j = 0; j < bytes; j++) {
+            uint64_t low = w[j] & NIBBLES, high = (w[j] >> 4) & NIBBLES;
+            memcpy(planes + 2 * GROUP * j + first, &low, 8);
+            memcpy(planes + 2 * GROUP * j + GROUP + first, &high, 8);
         }
     }
+}
+
+/* n codes, as they lie in memory, into planes[group][nibble][32]; codes beyond n, up to whole groups, are zero. */
+HS_INLINE void make_planes(const uint8_t *codes, int64_t n, int64_t padded, int64_t width, uint8_t *planes,
+                           void (*group)(const uint8_t *codes, int64_t stride, int64_t bytes, uint8_t *planes))
+{
+    for (int64_t first = 0; first < padded; first += GROUP)
+        for (int64_t byte = 0; byte < width; byte += 8) {
+            const uint8_t *from = codes + first * width + byte;
+            uint8_t *to = planes + (first * width + byte * GROUP) * 2;
+            const int64_t bytes = width - byte < 8 ? width - byte : 8;
+            if (bytes == 8 && first + GROUP <= n) {
+                group(from, width, 8, to);
+                continue;
+            }
+            uint64_t words[GROUP]; /* the ends of the codes, or the end of the tile: nothing beyond may be read */
+            for (int64_t r = 0; r < GROUP; r++)
+                words[r] = first + r >= n ? 0 : bytes == 8 ? load_word(from + r * width) : load_few(from + r * width, bytes);
+            group((const uint8_t *)words, 8, bytes, to);
+        }
+}
+
+static inline void make_planes_portable(const uint8_t *codes, int64_t n, int64_t padded, int64_t width, uint8_t *planes)
+{
+    make_planes(codes, n, padded, width, planes, make_group);
 }
 
 /* tables[nibble][value]: how many bits of the query's nibble differ from `value`. */
@@ -200,6 +224,45 @@ static inline int64_t nibbles_at_once(int64_t width)
 #endif
 
 #ifdef HS_X86
+HS_AVX2 HS_INLINE __m128i load_pair(const uint8_t *codes, int64_t stride)
+{
+    return _mm_unpacklo_epi64(_mm_loadl_epi64((const __m128i *)codes), _mm_loadl_epi64((const __m128i *)(codes + stride)));
+}
+
+/* As make_group. The lower lanes take codes 0 to 15, the upper ones 16 to 31, so that no lane is ever crossed. */
+HS_AVX2 HS_INLINE void make_group_avx2(const uint8_t *codes, int64_t stride, int64_t bytes, uint8_t *planes)
+{
+    const __m256i zip = _mm256_setr_epi8(0, 8, 1, 9, 2, 10, 3, 11, 4, 12, 5, 13, 6, 14, 7, 15, /* twice */
+                                         0, 8, 1, 9, 2, 10, 3, 11, 4, 12, 5, 13, 6, 14, 7, 15);
+    const __m256i nibble = _mm256_set1_epi8(15);
+    __m256i two[8], four[8], eight[8]; /* codes whose bytes are neighbours */
+    for (int k = 0; k < 8; k++) {
+        const __m128i low = load_pair(codes + 2 * k * stride, stride);
+        const __m128i high = load_pair(codes + (16 + 2 * k) * stride, stride);
+        two[k] = _mm256_shuffle_epi8(_mm256_inserti128_si256(_mm256_castsi128_si256(low), high, 1), zip);
+    }
+    for (int k = 0; k < 4; k++) {
+        four[k] = _mm256_unpacklo_epi16(two[2 * k], two[2 * k + 1]);     /* bytes 0 to 3 */
+        four[4 + k] = _mm256_unpackhi_epi16(two[2 * k], two[2 * k + 1]); /* bytes 4 to 7 */
+    }
+    for (int k = 0; k < 4; k++) { /* k: bytes 0 to 3 of both halves of the codes, then 4 to 7 */
+        eight[2 * k] = _mm256_unpacklo_epi32(four[2 * k], four[2 * k + 1]);
+        eight[2 * k + 1] = _mm256_unpackhi_epi32(four[2 * k], four[2 * k + 1]);
+    }
+    for (int64_t j = 0; j < bytes; j++) {
+        const __m256i *e = eight + j / 4 * 4 + j / 2 % 2;
+        const __m256i all = j % 2 ? _mm256_unpackhi_epi64(e[0], e[2]) : _mm256_unpacklo_epi64(e[0], e[2]);
+        _mm256_store_si256((__m256i *)(planes + 2 * GROUP * j), _mm256_and_si256(all, nibble));
+        _mm256_store_si256((__m256i *)(planes + 2 * GROUP * j + GROUP),
+                           _mm256_and_si256(_mm256_srli_epi16(all, 4), nibble));
+    }
+}
+
+HS_AVX2 static void make_planes_avx2(const uint8_t *codes, int64_t n, int64_t padded, int64_t width, uint8_t *planes)
+{
+    make_planes(codes, n, padded, width, planes, make_group_avx2);
+}
+
 /* Distances of QUAD queries to `padded` codes, out[query][stride]. Four queries by two groups: six loads for eight
  * shuffles, which leaves the shuffle units, two a cycle, as the only limit. */
 HS_AVX2 static void planes_avx2(const uint8_t *planes, int64_t padded, const uint8_t *tables, int64_t width,
@@ -409,6 +472,7 @@ static void planes_neon(const uint8_t *planes, int64_t padded, const uint8_t *ta
 
 typedef struct {
     void (*rows)(const uint8_t *query, const uint8_t *codes, int64_t n, int64_t width, void *out);
+    void (*make_planes)(const uint8_t *codes, int64_t n, int64_t padded, int64_t width, uint8_t *planes);
     void (*planes)(const uint8_t *planes, int64_t padded, const uint8_t *tables, int64_t width, void *out,
                    int64_t stride); /* NULL: rows only */
     int64_t (*next_below)(const void *distances, int64_t i, int64_t n, unsigned limit, int wide);
@@ -416,16 +480,16 @@ typedef struct {
                     unsigned limit); /* NULL: there is no such short cut */
 } kernel;
 
-static const kernel portable_kernel = {rows_portable, NULL, next_below_portable, NULL};
+static const kernel portable_kernel = {rows_portable, NULL, NULL, next_below_portable, NULL};
 
 static inline kernel choose_kernel(void)
 {
 #ifdef HS_X86
     if (hs_has_avx2())
-        return (kernel){rows_avx2, planes_avx2, next_below_avx2, skip_avx2};
+        return (kernel){rows_avx2, make_planes_avx2, planes_avx2, next_below_avx2, skip_avx2};
 #endif
 #ifdef HS_NEON
-    return (kernel){rows_portable, planes_neon, next_below_portable, NULL};
+    return (kernel){rows_portable, make_planes_portable, planes_neon, next_below_portable, NULL};
 #else
     return portable_kernel;
 #endif

@@ -99,7 +99,7 @@ static int scan(const problem *p, int64_t q0, int64_t q1, int64_t c0, int64_t c1
         }
 #ifdef HS_PLANES
         const int64_t padded = (n + TILE_STEP - 1) / TILE_STEP * TILE_STEP;
-        make_planes(codes, n, padded, width, planes);
+        p->kernel.make_planes(codes, n, padded, width, planes);
         for (int64_t quad = 0; quad < quads; quad++) {
             p->kernel.planes(planes, padded, tables + quad * QUAD * table, width, d, tile);
             for (int64_t q = QUAD * quad; q < QUAD * (quad + 1) && q < queries; q++)

@@ -13,7 +13,7 @@ import numpy as np
 from hashstream._native import lib
 from hashstream.hamming._labels import Labels
 
-__all__ = ["available", "distances", "histogram", "radius", "rank", "stable_scores", "topk"]
+__all__ = ["available", "distances", "histogram", "radius", "rank", "read", "stable_scores", "topk"]
 
 
 class _Problem(ctypes.Structure):
@@ -47,6 +47,7 @@ def _declare(lib: ctypes.CDLL) -> None:
         ("radius", c_void_p, c_int64, c_void_p),
         ("histogram", c_int, c_void_p, c_void_p),
         ("rank", c_int, c_void_p),
+        ("read", c_int, c_void_p),
         ("ap", c_int, c_void_p, c_int64, c_void_p, c_void_p, c_void_p, c_void_p, c_void_p),
     ):
         function = getattr(lib, f"hs_hamming_{name}")
@@ -170,3 +171,10 @@ def stable_scores(
         addresses = [array.ctypes.data for array in results]
         _raise_if(_library().hs_hamming_ap(byref(problem), cutoffs.ctypes.data, len(cutoffs), *addresses))
     return total, relevant, precision, cut_precision, cut_hits
+
+
+def read(codes: np.ndarray, n_threads: int) -> int:
+    """Read all codes as one query would and add them up as words: what a search can at best cost."""
+    sums = np.zeros(max(1, n_threads), np.uint64)
+    _library().hs_hamming_read(byref(_problem(codes[:1], codes, n_threads)), sums.ctypes.data)
+    return int(sums.sum())
