@@ -1,0 +1,85 @@
+"""Who asks, who is searched, who teaches; and the features that the paper's experiments start from."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+__all__ = ["Split", "centred_unit", "split"]
+
+
+@dataclass(frozen=True)
+class Split:
+    """Row numbers, each array int64.
+
+    queries: asked and judged, never learned from; class after class.
+    retrieval: all other rows, shuffled: the database, in its order.
+    stream: the first rows of `retrieval`, in the order in which they are learned.
+    """
+
+    queries: np.ndarray
+    retrieval: np.ndarray
+    stream: np.ndarray
+
+
+def split(y: Any, *, per_class: int = 100, stream: int | None = 20_000, seed: int = 0) -> Split:
+    """The split of the paper's experiments: `per_class` random rows of each class ask, the rest is searched.
+
+    y: (n,) labels. stream: how many rows are learned from, None for the whole retrieval set. The same seed
+    gives the same split.
+
+    >>> part = split(np.repeat(["cat", "dog"], 50), per_class=5, stream=40, seed=1)
+    >>> len(part.queries), len(part.retrieval), len(part.stream)
+    (10, 90, 40)
+    >>> np.array_equal(part.stream, part.retrieval[:40])
+    True
+    """
+    labels = np.asarray(y)
+    if labels.ndim != 1 or len(labels) == 0:
+        raise ValueError(f"y has shape {labels.shape}: a split needs one label for each of at least one row")
+    classes, number, sizes = np.unique(labels, return_inverse=True, return_counts=True)
+    if per_class < 1:
+        raise ValueError(f"per_class is {per_class}: each class needs at least 1 query")
+    if sizes.min() <= per_class:
+        few = sizes.argmin()
+        raise ValueError(
+            f"class {classes[few]!s} has {sizes[few]} rows: "
+            f"with per_class={per_class} none would be left to retrieve"
+        )
+    rng = np.random.default_rng(seed)
+    by_class = np.split(np.argsort(number, kind="stable"), np.cumsum(sizes)[:-1])
+    queries = np.concatenate([rng.choice(rows, per_class, replace=False) for rows in by_class])
+    retrieval = rng.permutation(np.setdiff1d(np.arange(len(labels)), queries))
+    if stream is None:
+        stream = len(retrieval)
+    if not 1 <= stream <= len(retrieval):
+        raise ValueError(
+            f"stream is {stream}: it has to be 1 to {len(retrieval)}, the rows that are no queries"
+        )
+    return Split(queries, retrieval, retrieval[:stream])
+
+
+def centred_unit(X: Any) -> np.ndarray:
+    """(n, d) float32: X minus the mean of all its rows, each row then scaled to length 1.
+
+    Rows that are zero after centring stay zero. This is what the public loaders of the online hashing
+    literature do before anything else, so what the paper's figures were made with. "All rows" includes the
+    queries: a small leak, kept because figures are compared. In production use a feature map that is fitted
+    on the first batch and then frozen.
+
+    >>> centred_unit([[0, 0], [6, 8], [3, 4]])
+    array([[-0.6, -0.8],
+           [ 0.6,  0.8],
+           [ 0. ,  0. ]], dtype=float32)
+    """
+    X = np.asarray(X)
+    if X.ndim != 2 or X.size == 0:
+        raise ValueError(f"X has shape {X.shape}: rows of features, (n, d), are needed")
+    mean = X.mean(axis=0, dtype=np.float64)
+    centred: np.ndarray = X.astype(np.float32)  # always a copy
+    centred -= mean.astype(np.float32)
+    length = np.sqrt(np.einsum("ij,ij->i", centred, centred))[:, None]
+    np.divide(centred, length, out=centred, where=length > 0)
+    return centred

@@ -1,0 +1,73 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from hashstream.datasets import centred_unit, split
+
+
+def test_a_split_covers_every_row_once_and_takes_equally_many_queries_of_each_class() -> None:
+    y = np.random.default_rng(0).choice(["a", "b", "c"], 500, p=[0.6, 0.3, 0.1])
+    part = split(y, per_class=20, stream=300, seed=4)
+    both = np.concatenate([part.queries, part.retrieval])
+    np.testing.assert_array_equal(np.sort(both), np.arange(500))
+    assert dict(zip(*np.unique(y[part.queries], return_counts=True), strict=True)) == {
+        "a": 20,
+        "b": 20,
+        "c": 20,
+    }
+    np.testing.assert_array_equal(part.stream, part.retrieval[:300])
+    assert all(rows.dtype == np.int64 for rows in (part.queries, part.retrieval, part.stream))
+
+
+def test_the_retrieval_set_is_shuffled_over_classes() -> None:
+    y = np.repeat(np.arange(10), 200)
+    part = split(y, per_class=10, stream=100, seed=0)
+    counts = np.bincount(y[part.stream], minlength=10)
+    assert counts.min() >= 1
+    assert counts.max() <= 30
+
+
+def test_the_seed_decides() -> None:
+    y = np.repeat(np.arange(5), 100)
+    one, same, other = (split(y, per_class=10, stream=50, seed=seed) for seed in (1, 1, 2))
+    np.testing.assert_array_equal(one.queries, same.queries)
+    np.testing.assert_array_equal(one.retrieval, same.retrieval)
+    assert not np.array_equal(one.queries, other.queries)
+    assert not np.array_equal(one.stream, other.stream)
+
+
+def test_without_a_number_everything_is_streamed() -> None:
+    part = split(np.repeat([0, 1], 30), per_class=5, stream=None)
+    assert len(part.stream) == len(part.retrieval) == 50
+
+
+def test_impossible_splits_say_why() -> None:
+    y = np.repeat([0, 1], [30, 5])
+    with pytest.raises(ValueError, match="class 1 has 5 rows: with per_class=5"):
+        split(y, per_class=5, stream=3)
+    with pytest.raises(ValueError, match="stream is 34: it has to be 1 to 33"):
+        split(y, per_class=1, stream=34)
+    with pytest.raises(ValueError, match="per_class is 0"):
+        split(y, per_class=0)
+    with pytest.raises(ValueError, match="one label for each"):
+        split(np.zeros((3, 2)), per_class=1)
+
+
+@pytest.mark.parametrize("dtype", [np.uint8, np.float32, np.float64])
+def test_centred_unit_against_its_definition(dtype: type) -> None:
+    X = np.random.default_rng(0).integers(0, 256, (300, 20)).astype(dtype)
+    before = X.copy()
+    mean = X.astype(np.float64).mean(axis=0)
+    expected = (X - mean) / np.linalg.norm(X - mean, axis=1, keepdims=True)
+    unit = centred_unit(X)
+    assert unit.dtype == np.float32
+    np.testing.assert_allclose(unit, expected, atol=1e-6)
+    np.testing.assert_allclose(np.linalg.norm(unit, axis=1), 1, atol=1e-6)
+    np.testing.assert_array_equal(X, before)
+
+
+def test_rows_at_the_mean_stay_zero() -> None:
+    assert not centred_unit(np.full((4, 3), 7.0)).any()
+    with pytest.raises(ValueError, match="rows of features"):
+        centred_unit(np.zeros(3))
