@@ -1,8 +1,8 @@
 """Builds the kernels with AddressSanitizer and UndefinedBehaviorSanitizer and runs their tests on that build.
 
 `make asan` runs this file; arguments are handed on to pytest. The library is built into a temporary folder
-and found through `HASHSTREAM_NATIVE`, so the installed one stays as it is. `problem()` says why this cannot be
-done here.
+and found through `HASHSTREAM_NATIVE`, so the installed one stays as it is. `problem()` says why this cannot
+be done here.
 """
 
 from __future__ import annotations
