@@ -1,10 +1,42 @@
-"""Online hashing: compact binary codes learned from a labelled stream.
+"""Online hashing: compact binary codes learned from a labelled stream, searchable while the hash functions move.
 
 >>> import hashstream as hs
+>>> from sklearn.datasets import load_digits
+>>> X, y = load_digits(return_X_y=True)
+>>> hasher = hs.FCOH(n_bits=64, random_state=0).fit(X[:1500], y[:1500])
+>>> codes = hasher.transform(X)
+>>> distances, indices = hs.hamming.topk(codes[1500:], codes[:1500], k=5)
 """
 
-from hashstream import evaluate, hamming
+from hashstream import checks, evaluate, hamming
+from hashstream.hashers import (
+    FCOH,
+    LSH,
+    DivergenceError,
+    FormatError,
+    OnlineHasher,
+    features,
+    load,
+    methods,
+    register,
+    save,
+)
+from hashstream.versions import __version__, show_versions
 
-__version__ = "0.1.0"
-
-__all__ = ["evaluate", "hamming"]
+__all__ = [
+    "FCOH",
+    "LSH",
+    "DivergenceError",
+    "FormatError",
+    "OnlineHasher",
+    "__version__",
+    "checks",
+    "evaluate",
+    "features",
+    "hamming",
+    "load",
+    "methods",
+    "register",
+    "save",
+    "show_versions",
+]

@@ -1,0 +1,99 @@
+/* The class steps of FCOH for one batch, in batch space.
+ *
+ * W moves only within the span of the batch's samples and class means, the m rows of Z. So the steps need W no more
+ * once K = Z Z^T and P = Z W are known: a step that adds Z^T C to W adds K C to P. The caller does the three large
+ * matrix products (K, P, and Z^T C at the end) with BLAS; here is what lies between them, which no BLAS does well:
+ * one small step after the other, each with the codes that the step before it has left.
+ */
+#include <math.h>
+#include <stdint.h>
+#include <stdlib.h>
+
+#include "cpu.h"
+
+#define HS_POWER_ROUNDS 6
+#define HS_POWER_MARGIN 1.05
+
+typedef struct {
+    int64_t m;       /* rows of Z: n samples, then a mean for each class of the batch, then means of other classes */
+    int64_t n;       /* samples, those of a class side by side */
+    int64_t classes; /* classes of the batch; the mean of class c is row n + c */
+    int64_t r;       /* bits */
+    const int64_t *first;     /* (classes + 1) first sample of each class, and n */
+    const double *similar;    /* (classes) lambda1, already scaled */
+    const double *dissimilar; /* (classes) lambda2, already scaled */
+    double center_weight;     /* how many samples a class mean counts for; 0: the equations of the paper */
+    int64_t class_wise;       /* 0: one step for the whole batch */
+} hs_fcoh_batch;
+
+typedef struct {
+    int64_t automatic; /* 0: every step has length `rate` */
+    double rate;       /* mu, or eta where automatic */
+    double slowing;    /* after this many steps eta has fallen by a factor of sqrt(2) */
+    double horizon;    /* after this many it falls no further */
+    double taken;      /* steps taken so far; counts on */
+    double curvature;  /* running mean of the class curvatures; 0 before the first */
+} hs_fcoh_rate;
+
+/* The length of the next step. The NumPy twin explains the rule. */
+static double hs_fcoh_step(hs_fcoh_rate *rate, double curvature, double length)
+{
+    if (!rate->automatic) return rate->rate;
+    if (!(curvature > 0)) return 0;
+    rate->curvature = rate->curvature > 0 ? 0.95 * rate->curvature + 0.05 * curvature : curvature;
+    const double eta = rate->rate / sqrt(1 + fmin(rate->taken, rate->horizon) / rate->slowing);
+    rate->taken += 1;
+    double step = fmin(eta / rate->curvature, 1.8 / curvature);
+    if (length > 0) step = fmin(step, 0.5 / length);
+    return step;
+}
+
+#define TARGET
+#define REAL float
+#define NAME(x) x##_f32
+#include "fcoh_steps.h"
+#undef REAL
+#undef NAME
+#define REAL double
+#define NAME(x) x##_f64
+#include "fcoh_steps.h"
+#undef REAL
+#undef NAME
+#undef TARGET
+
+#ifdef HS_X86
+#define TARGET HS_AVX2
+#define REAL float
+#define NAME(x) x##_f32_avx2
+#include "fcoh_steps.h"
+#undef REAL
+#undef NAME
+#define REAL double
+#define NAME(x) x##_f64_avx2
+#include "fcoh_steps.h"
+#define DISPATCH(x) (hs_has_avx2() ? x##_avx2 : x)
+#else
+#define DISPATCH(x) x
+#endif
+
+/* K (m, m), P (m, r): in, and out after all steps. C (m, r): out, W grows by Z^T C; zero where no row moved W.
+ * Returns 0, or -1 where memory ran out. */
+HS_API int hs_fcoh_f32(const hs_fcoh_batch *batch, const float *K, float *P, float *C, hs_fcoh_rate *rate)
+{
+    const size_t m = (size_t)batch->m, r = (size_t)batch->r, n = (size_t)batch->n;
+    float *work = malloc((m * r + 2 * r * r + 3 * r + n + (n > r ? n : r)) * sizeof *work);
+    if (!work) return -1;
+    DISPATCH(steps_f32)(batch, K, P, C, work, rate);
+    free(work);
+    return 0;
+}
+
+HS_API int hs_fcoh_f64(const hs_fcoh_batch *batch, const double *K, double *P, double *C, hs_fcoh_rate *rate)
+{
+    const size_t m = (size_t)batch->m, r = (size_t)batch->r, n = (size_t)batch->n;
+    double *work = malloc((m * r + 2 * r * r + 3 * r + n + (n > r ? n : r)) * sizeof *work);
+    if (!work) return -1;
+    DISPATCH(steps_f64)(batch, K, P, C, work, rate);
+    free(work);
+    return 0;
+}

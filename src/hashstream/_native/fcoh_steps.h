@@ -1,0 +1,163 @@
+/* The class steps of FCOH in batch space, for one number type and one instruction set.
+ *
+ * Included several times by fcoh.c with REAL (float or double), NAME(x) (adds the suffix) and TARGET (a function
+ * attribute) defined. The NumPy twin, hashers/fcoh_steps.py, has the same names and says what they mean.
+ */
+
+/* Y[i, :] += sum over j < count of A[i, j] X[j, :] for `rows` rows; A has row stride lda, X and Y are r wide. */
+static TARGET void NAME(add_product)(REAL *Y, const REAL *A, int64_t lda, const REAL *X, int64_t rows, int64_t count, int64_t r)
+{
+    enum { WIDE = 128 / sizeof(REAL), NARROW = 32 / sizeof(REAL) }; /* four vector registers, and one */
+    for (int64_t i = 0; i < rows; i++) {
+        const REAL *a = A + i * lda;
+        REAL *y = Y + i * r;
+        int64_t k = 0;
+        for (; k + WIDE <= r; k += WIDE) {
+            REAL sum[WIDE];
+            for (int u = 0; u < WIDE; u++) sum[u] = y[k + u];
+            for (int64_t j = 0; j < count; j++) {
+                const REAL *x = X + j * r + k;
+                for (int u = 0; u < WIDE; u++) sum[u] += a[j] * x[u];
+            }
+            for (int u = 0; u < WIDE; u++) y[k + u] = sum[u];
+        }
+        for (; k + NARROW <= r; k += NARROW) {
+            REAL sum[NARROW];
+            for (int u = 0; u < NARROW; u++) sum[u] = y[k + u];
+            for (int64_t j = 0; j < count; j++) {
+                const REAL *x = X + j * r + k;
+                for (int u = 0; u < NARROW; u++) sum[u] += a[j] * x[u];
+            }
+            for (int u = 0; u < NARROW; u++) y[k + u] = sum[u];
+        }
+        for (; k < r; k++) {
+            REAL sum = y[k];
+            for (int64_t j = 0; j < count; j++) sum += a[j] * X[j * r + k];
+            y[k] = sum;
+        }
+    }
+}
+
+/* S += outer * b b^T and total += plain * b, over `rows` rows of codes. */
+static TARGET void NAME(add_codes)(REAL *S, REAL *total, const REAL *B, int64_t rows, int64_t r, REAL outer, REAL plain)
+{
+    for (int64_t j = 0; j < rows; j++) {
+        const REAL *b = B + j * r;
+        for (int64_t k = 0; k < r; k++) {
+            REAL *s = S + k * r, scale = outer * b[k];
+            for (int64_t l = 0; l < r; l++) s[l] += scale * b[l];
+            total[k] += plain * b[k];
+        }
+    }
+}
+
+/* Bring the code of one row up to its projection; S and total follow the bits that flip. */
+static TARGET void NAME(follow_flips)(REAL *S, REAL *total, REAL *b, const REAL *p, int64_t r, REAL weight)
+{
+    int flipped = 0;
+    for (int64_t k = 0; k < r; k++) flipped |= (p[k] > 0) != (b[k] > 0);
+    if (!flipped) return;
+    for (int64_t k = 0; k < r; k++) {
+        if ((p[k] > 0) == (b[k] > 0)) continue;
+        b[k] = -b[k];
+        REAL change = 2 * weight * b[k], *s = S + k * r;
+        REAL diagonal = s[k]; /* weight * b_k^2 does not change */
+        for (int64_t l = 0; l < r; l++) s[l] += change * b[l];
+        for (int64_t l = 0; l < r; l++) S[l * r + k] = s[l];
+        s[k] = diagonal;
+        total[k] += change;
+    }
+}
+
+/* The largest eigenvalue of a symmetric positive semi-definite matrix, by power iteration from v (kept for a warm start). */
+static TARGET double NAME(largest_eigenvalue)(const REAL *A, int64_t lda, int64_t size, REAL *v, REAL *next)
+{
+    double value = 0;
+    for (int round = 0; round < HS_POWER_ROUNDS; round++) {
+        /* A is symmetric: its rows serve as its columns, so that the inner loop adds vectors. */
+        for (int64_t i = 0; i < size; i++) next[i] = 0;
+        for (int64_t j = 0; j < size; j++) {
+            const REAL *a = A + j * lda, vj = v[j];
+            for (int64_t i = 0; i < size; i++) next[i] += vj * a[i];
+        }
+        double squared = 0;
+        for (int64_t i = 0; i < size; i++) squared += (double)next[i] * (double)next[i];
+        value = sqrt(squared);
+        if (!(value > 0)) return value;
+        for (int64_t i = 0; i < size; i++) v[i] = (REAL)(next[i] / value);
+    }
+    return value * HS_POWER_MARGIN;
+}
+
+/* See hs_fcoh_* in fcoh.c for what the arguments mean. */
+static TARGET void NAME(steps)(const hs_fcoh_batch *batch, const REAL *K, REAL *P, REAL *C, REAL *work, hs_fcoh_rate *rate)
+{
+    const int64_t m = batch->m, n = batch->n, r = batch->r;
+    const REAL weight = (REAL)batch->center_weight;
+    const int64_t coded = weight > 0 ? m : n; /* rows whose codes take part */
+    REAL *B = work, *S = B + m * r, *H = S + r * r, *total = H + r * r, *own = total + r, *v = own + r;
+    REAL *u = v + r, *next = u + n;
+
+    for (int64_t i = 0; i < coded * r; i++) B[i] = P[i] > 0 ? (REAL)1 : (REAL)-1;
+    for (int64_t i = 0; i < r * r; i++) S[i] = 0;
+    for (int64_t k = 0; k < r; k++) total[k] = 0;
+    NAME(add_codes)(S, total, B, n, r, 1, 1);
+    if (coded > n) NAME(add_codes)(S, total, B + n * r, m - n, r, weight, weight);
+    for (int64_t k = 0; k < r; k++) v[k] = (REAL)(1 + 0.01 * (double)k);
+
+    double steepest = 0, longest = 0; /* of all classes, where they share one step */
+    for (int64_t c = 0; c < batch->classes; c++) {
+        const int64_t start = batch->first[c], count = batch->first[c + 1] - start, mean = n + c;
+        const double similar = batch->similar[c], dissimilar = batch->dissimilar[c];
+        const REAL excess = (REAL)(2 * (similar - dissimilar));
+        REAL *G = C + start * r, *sigma = C + mean * r;
+
+        /* H = 2 l1 Bc Bc^T + 2 l2 Bn Bn^T, with Bn Bn^T = S - Bc Bc^T. */
+        for (int64_t k = 0; k < r * r; k++) H[k] = (REAL)(2 * dissimilar) * S[k];
+        for (int64_t k = 0; k < r; k++) own[k] = 0;
+        NAME(add_codes)(H, own, B + start * r, count, r, excess, 1);
+        if (weight > 0) NAME(add_codes)(H, own, B + mean * r, 1, r, excess * weight, weight);
+
+        /* G = Pc H - 2 r (l1 Bc 1 - l2 Bn 1), the gradient of both inner-product terms in sample space. */
+        for (int64_t k = 0; k < r; k++)
+            own[k] = (REAL)(2.0 * (double)r) * ((REAL)dissimilar * total[k] - (REAL)(similar + dissimilar) * own[k]);
+        for (int64_t j = 0; j < count; j++)
+            for (int64_t k = 0; k < r; k++) G[j * r + k] = own[k];
+        NAME(add_product)(G, P + start * r, r, H, count, r, r);
+        for (int64_t k = 0; k < r; k++) {
+            const REAL p = P[mean * r + k];
+            sigma[k] = p > 1 || (p > -1 && p < 0) ? (REAL)1 : (REAL)-1;
+        }
+
+        double curvature = 0;
+        if (rate->automatic) {
+            curvature = NAME(largest_eigenvalue)(H, r, r, v, next);
+            if (batch->class_wise) {
+                for (int64_t j = 0; j < count; j++) u[j] = (REAL)(1 + 0.01 * (double)j);
+                curvature *= NAME(largest_eigenvalue)(K + start * m + start, m, count, u, next);
+            }
+        }
+        const double length = (double)K[mean * m + mean];
+        if (!batch->class_wise) {
+            if (curvature > steepest) steepest = curvature;
+            if (length > longest) longest = length;
+            continue;
+        }
+
+        const REAL step = (REAL)hs_fcoh_step(rate, curvature, length);
+        for (int64_t k = 0; k < count * r; k++) G[k] *= -step;
+        for (int64_t k = 0; k < r; k++) sigma[k] *= -step;
+        NAME(add_product)(P, K + start, m, G, m, count, r);
+        NAME(add_product)(P, K + mean, m, sigma, m, 1, r);
+        for (int64_t i = 0; i < coded; i++)
+            NAME(follow_flips)(S, total, B + i * r, P + i * r, r, i < n ? (REAL)1 : weight);
+    }
+
+    if (!batch->class_wise) {
+        for (int64_t j = 0; j < n; j++) u[j] = (REAL)(1 + 0.01 * (double)j);
+        if (rate->automatic) steepest *= NAME(largest_eigenvalue)(K, m, n, u, next);
+        const REAL step = (REAL)hs_fcoh_step(rate, steepest, longest);
+        for (int64_t k = 0; k < (n + batch->classes) * r; k++) C[k] *= -step;
+        NAME(add_product)(P, K, m, C, m, n + batch->classes, r);
+    }
+}

@@ -1,0 +1,257 @@
+"""The contract of every method: `OnlineHasher`.
+
+A method's own file defines its parameters and three steps; validation, feature maps, pieces, versions, undoing a
+failed call, packing and saving are here, once.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.utils import Tags
+from sklearn.utils.validation import check_is_fitted
+
+from hashstream.hashers.features import as_feature_map
+from hashstream.hashers.inputs import check_count, check_rows
+from hashstream.hashers.labels import LabelBook, Labels
+
+__all__ = ["MAX_BITS", "OnlineHasher"]
+
+MAX_BITS = 1024
+
+
+class OnlineHasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, ABC):
+    """A method that learns r hash functions from a labelled stream: bit k of x is 1 where f_k(x) > 0.
+
+    A method writes `__init__` (parameters stored untouched, among them `n_bits`, `batch_size`, `feature_map` and
+    `random_state`) and:
+
+    - `_check_parameters()`: raise ValueError for a parameter that cannot be (call `super()` first);
+    - `_start(X)`: set the state before the first batch (n, d); `self.rng_` is there to draw from;
+    - `_learn(X, labels)`: learn from one piece of at most `batch_size` rows;
+    - `_project(X)`: what the sign is taken of, (n, n_bits); by default `X @ self.projection_`.
+
+    State lives in attributes, which `_learn` must *replace* and never write into: `partial_fit` keeps the
+    references of before the call and puts them back if anything raises. Arrays, numbers, strings, lists of these
+    and random generators are saved and loaded without further work.
+
+    Attributes
+    ----------
+    projection_ : (d, n_bits) array
+        W, where the method is a projection.
+    version_ : int
+        Grows whenever equal input may get another code.
+    n_seen_ : int
+        Rows learned from.
+    classes_ : list
+        The labels seen, in order of first appearance; for label matrices the column numbers.
+    n_features_in_ : int
+        d, the width of the input (before the feature map).
+    """
+
+    needs_labels: ClassVar[bool] = True
+    multilabel: ClassVar[bool] = False
+    """Whether y may be a 0/1 matrix."""
+
+    n_bits: Any
+    batch_size: Any
+    feature_map: Any
+    random_state: Any
+
+    # ---- learning
+
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Forget everything, then learn the rows of X as a stream in pieces of `batch_size`.
+
+        Equal to a fresh `partial_fit` for each piece in turn.
+        """
+        before = self._remember()
+        try:
+            parameters = self.get_params(deep=False)
+            for name in [name for name in vars(self) if name not in parameters]:
+                delattr(self, name)
+            self._check_parameters()
+            X = check_rows(self, X, first=True)
+            y = self._check_length(y, len(X))
+            step = self._piece_rows()
+            for start in range(0, len(X), step):
+                rows = slice(start, start + step)
+                self._partial_fit(X[rows], None if y is None else y[rows])
+        except BaseException:
+            self._put_back(before)
+            raise
+        return self
+
+    def partial_fit(self, X: Any, y: Any = None) -> Self:
+        """Learn from one batch of any size; more than `batch_size` rows are learned in pieces of it.
+
+        X : (n, d) array. float64 and float32 are computed in as they come (the first batch decides for the
+            model); integers are taken as float32.
+        y : (n,) labels of any hashable kind, or, for a method with `multilabel`, an (n, C) matrix of 0 and 1.
+            A new class may appear at any time.
+
+        If anything raises, the model is as it was before the call.
+        """
+        before = self._remember()
+        try:
+            self._check_parameters()
+            first = not hasattr(self, "n_seen_")
+            X = check_rows(self, X, first=first)
+            self._partial_fit(X, self._check_length(y, len(X)))
+        except BaseException:
+            self._put_back(before)
+            raise
+        return self
+
+    def _partial_fit(self, X: np.ndarray, y: np.ndarray | None) -> None:
+        first = not hasattr(self, "n_seen_")
+        labels = Labels(np.empty(0, np.intp), np.empty(0, np.intp))
+        if y is not None:
+            book = LabelBook() if first else self.label_book_
+            self.label_book_, labels = book.read(y)
+            if labels.indicator is not None and not self.multilabel:
+                raise ValueError(f"{type(self).__name__} takes one label a row, not a matrix of shape {y.shape}")
+        elif first:
+            self.label_book_ = LabelBook()
+        if first:
+            self.dtype_ = str(X.dtype)
+            self.rng_ = as_generator(self.random_state)
+            self.feature_map_ = as_feature_map(self.feature_map)
+            if self.feature_map_ is not None:
+                self.feature_map_.warm_up(X, self.rng_)
+            self.version_ = 0
+            self.n_seen_ = 0
+        Z = self._features(X)
+        if first:
+            self._start(Z)
+        step = self._piece_rows()
+        for start in range(0, len(Z), step):
+            rows = slice(start, start + step)
+            self.version_ += self._learn(Z[rows], labels[rows])
+            self.n_seen_ += len(Z[rows])
+
+    def _piece_rows(self) -> int:
+        """The largest number of rows that `_learn` is given at once."""
+        return int(self.batch_size)
+
+    def _check_length(self, y: Any, n: int) -> np.ndarray | None:
+        if y is None:
+            if self.needs_labels:
+                raise ValueError(
+                    f"{type(self).__name__} requires y to be passed, but the target y is None: "
+                    "it learns from labels"
+                )
+            return None
+        y = np.asarray(y)
+        if y.ndim == 0 or len(y) != n:
+            raise ValueError(f"X has {n} rows, but y has shape {y.shape}")
+        return y
+
+    def _remember(self) -> tuple[dict[str, Any], Any]:
+        """What `_put_back` needs: the attributes (references, as they are never written into) and the draws so far."""
+        return dict(vars(self)), self.rng_.bit_generator.state if hasattr(self, "rng_") else None
+
+    def _put_back(self, before: tuple[dict[str, Any], Any]) -> None:
+        attributes, draws = before
+        vars(self).clear()
+        vars(self).update(attributes)
+        if draws is not None:
+            self.rng_.bit_generator.state = draws
+
+    # ---- encoding
+
+    def decision_function(self, X: Any) -> np.ndarray:
+        """What the sign is taken of: (n, n_bits) float."""
+        check_is_fitted(self)
+        return self._project(self._features(check_rows(self, X, first=False)))
+
+    def transform(self, X: Any) -> np.ndarray:
+        """The codes of X: (n, ceil(n_bits / 8)) uint8, bits in the order of `np.packbits`, 1 where f_k(x) > 0."""
+        return np.packbits(self.decision_function(X) > 0, axis=1)
+
+    def _features(self, X: np.ndarray) -> np.ndarray:
+        X = X.astype(self.dtype_, copy=False)
+        return X if self.feature_map_ is None else self.feature_map_.transform(X)
+
+    # ---- what a method writes
+
+    def _check_parameters(self) -> None:
+        check_count("n_bits", self.n_bits, 1, MAX_BITS)
+        check_count("batch_size", self.batch_size, 1)
+        as_feature_map(self.feature_map)
+        as_generator(0 if self.random_state is None else self.random_state, draw=False)
+
+    @abstractmethod
+    def _start(self, X: np.ndarray) -> None:
+        """Set the state before the first batch; X is that batch after the feature map, (n, d)."""
+
+    @abstractmethod
+    def _learn(self, X: np.ndarray, labels: Labels) -> bool:
+        """Learn from one piece; X (n, d) after the feature map, n at most `batch_size`.
+
+        Returns whether equal input may now get another code.
+        """
+
+    def _project(self, X: np.ndarray) -> np.ndarray:
+        projected: np.ndarray = X @ self.projection_
+        return projected
+
+    projection_: np.ndarray
+
+    # ---- what scikit-learn asks for
+
+    @property
+    def classes_(self) -> list[Any]:
+        check_is_fitted(self, "n_seen_")
+        return list(self.label_book_.classes)
+
+    @property
+    def _n_features_out(self) -> int:
+        return -(-int(self.n_bits) // 8)
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "n_seen_")
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.required = self.needs_labels
+        tags.transformer_tags.preserves_dtype = []
+        tags.non_deterministic = self.random_state is None
+        return tags
+
+
+def as_generator(random_state: Any, draw: bool = True) -> np.random.Generator:
+    """A generator of the model's own from None, an int, a Generator, a SeedSequence or a RandomState."""
+    if isinstance(random_state, np.random.RandomState):
+        return np.random.default_rng(random_state.randint(2**31, size=4) if draw else 0)
+    if isinstance(random_state, np.random.Generator):
+        return np.random.default_rng(random_state.integers(2**63, size=4) if draw else 0)
+    try:
+        return np.random.default_rng(random_state)
+    except (TypeError, ValueError):
+        raise ValueError(
+            f"random_state must be None, a whole number, a Generator or a RandomState, not {random_state!r}"
+        ) from None
+
+
+def random_projection(rng: np.random.Generator, d: int, n_bits: int, dtype: Any) -> np.ndarray:
+    """W0 of every projection method: independent Gaussian entries, every column scaled to unit length; (d, n_bits)."""
+    W = rng.standard_normal((d, n_bits))
+    return np.ascontiguousarray(W / np.linalg.norm(W, axis=0), dtype=dtype)
+
+
+def initial_projection(
+    init: Any, rng: np.random.Generator, d: int, n_bits: int, dtype: Any
+) -> np.ndarray:
+    """W0: a copy of `init` where it is given (its shape is checked), otherwise `random_projection`."""
+    if init is None:
+        return random_projection(rng, d, n_bits, dtype)
+    W = np.array(init, dtype=dtype, order="C")
+    if W.shape != (d, n_bits):
+        raise ValueError(f"init must have shape ({d}, {n_bits}), features by bits, not {W.shape}")
+    if not np.isfinite(W).all():
+        raise ValueError("init contains NaN or infinity")
+    return W

@@ -1,0 +1,13 @@
+"""The errors that are this library's own."""
+
+from __future__ import annotations
+
+__all__ = ["DivergenceError", "FormatError"]
+
+
+class DivergenceError(ArithmeticError):
+    """A learning step would have left a non-finite or exploding model; the model is as it was before the call."""
+
+
+class FormatError(ValueError):
+    """A file is not a model that this version can read: unknown format, truncated, or altered."""

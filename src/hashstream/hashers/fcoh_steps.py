@@ -1,0 +1,291 @@
+"""The steps of FCOH on one batch, in batch space: W itself is not needed between the batch's first and last product.
+
+W moves only within the span of the batch's samples and class means. With these as the m rows of Z, K = Z Z^T and
+P = Z W, a step that adds Z^T C to W adds K C to P; so all steps of a batch need K and P only, and W is brought up
+to date once, at the end, with the sum of the C's. No matrix of samples by samples but K is formed: with
+H = 2 l1 Bc Bc^T + 2 l2 Bn Bn^T (r x r), the gradient of a class's inner-product terms is Xc^T (Pc H - g).
+
+`take_steps` chooses between the C kernel and its twin, `walk`, which is also what multi-label batches and the
+discrete variant use.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+
+from hashstream._native import lib
+
+__all__ = ["Batch", "ClassStep", "Group", "Rate", "class_steps", "descend", "discrete", "take_steps", "walk"]
+
+POWER_ROUNDS = 6
+POWER_MARGIN = 1.05
+
+
+@dataclass
+class Rate:
+    """The length of the steps: `rate` (mu) for each, or, where `automatic`, chosen from the step's own curvature.
+
+    With the codes held constant a class's objective is quadratic; its curvature is |H| |Kcc| (spectral norms). An
+    automatic step is eta / (running mean of the curvatures), eta falling as 1 / sqrt(1 + taken / slowing) until
+    `horizon` steps are taken. Two caps keep any single step from doing harm: 1.8 / (curvature of this very class),
+    since beyond 2 a step would make its own class worse, and 0.5 / |class mean|^2, so that the quantisation term
+    moves no projection of the mean by more than one half.
+    """
+
+    automatic: bool
+    rate: float
+    slowing: float = 50.0
+    horizon: float = 5000.0
+    taken: float = 0.0
+    curvature: float = 0.0
+
+    def step(self, curvature: float, length: float) -> float:
+        """The length of the next step, of a class with this curvature and this squared length of its mean."""
+        if not self.automatic:
+            return self.rate
+        if not curvature > 0:
+            return 0.0
+        self.curvature = 0.95 * self.curvature + 0.05 * curvature if self.curvature > 0 else curvature
+        eta = self.rate / np.sqrt(1 + min(self.taken, self.horizon) / self.slowing)
+        self.taken += 1
+        step = min(eta / self.curvature, 1.8 / curvature)
+        return float(min(step, 0.5 / length) if length > 0 else step)
+
+
+@dataclass
+class Batch:
+    """One batch in batch space.
+
+    K : (m, m) Gram matrix of Z's rows: n samples, those of a class side by side, then a mean for each class of the
+        batch, then means of other classes.
+    P : (m, r) their projections; `take_steps` brings them up to date.
+    first : (classes + 1,) int64, the first sample of each class, and n. The mean of class c is row n + c.
+    similar, dissimilar : (classes,) float64, lambda1 and lambda2 of each class's step, already scaled.
+    center_weight : for how many samples a class mean counts among the codes; 0 in the paper's equations.
+    """
+
+    K: np.ndarray
+    P: np.ndarray
+    first: np.ndarray
+    similar: np.ndarray
+    dissimilar: np.ndarray
+    center_weight: float = 0.0
+    class_wise: bool = True
+
+
+@dataclass
+class Group:
+    """Rows of a class that have the same dissimilar rows; with one label a row a class is one group."""
+
+    rows: np.ndarray
+    dissimilar_weights: np.ndarray
+    """(m,): what each row of Z counts for among the codes that this group is pushed away from."""
+    dissimilar: float
+
+
+@dataclass
+class ClassStep:
+    """One class's turn. rows: its samples; mean: the row of its mean; similar_weights: (m,), as in Group."""
+
+    rows: np.ndarray
+    mean: int
+    similar_weights: np.ndarray
+    similar: float
+    groups: list[Group]
+
+
+def take_steps(batch: Batch, rate: Rate) -> np.ndarray:
+    """Take every class's step: P moves, `rate` counts on, and C (m, r) comes back, so that W grows by Z^T C."""
+    if lib is None:
+        return walk(batch.K, batch.P, class_steps(batch), descend(rate), rate, batch.class_wise)
+    return _native_steps(batch, rate)
+
+
+# ---- the twin
+
+Move = Callable[[np.ndarray, np.ndarray, ClassStep, int], tuple[np.ndarray, np.ndarray, float]]
+
+
+def walk(
+    K: np.ndarray, P: np.ndarray, steps: Iterable[ClassStep], move: Move, rate: Rate, class_wise: bool
+) -> np.ndarray:
+    """Let every class take its step with the codes that the step before it has left (or, unless `class_wise`, all
+    classes one common step). `move` says what a class wants; see `descend`."""
+    C = np.zeros_like(P)
+    r = P.shape[1]
+    steepest = longest = 0.0
+    samples = np.empty(0, np.intp)
+    for step in steps:
+        B = np.where(P > 0, 1, -1).astype(P.dtype)
+        G, sigma, curvature = move(P, B, step, r)
+        length = float(K[step.mean, step.mean])
+        if not class_wise:
+            C[step.rows] += G
+            C[step.mean] += sigma
+            steepest, longest = max(steepest, curvature), max(longest, length)
+            samples = np.union1d(samples, step.rows)
+            continue
+        if rate.automatic:
+            curvature *= largest_eigenvalue(K[np.ix_(step.rows, step.rows)])[0]
+        size = P.dtype.type(rate.step(curvature, length))
+        C[step.rows] -= size * G
+        C[step.mean] -= size * sigma
+        P -= size * (K[:, step.rows] @ G + np.outer(K[:, step.mean], sigma))
+    if not class_wise:
+        if rate.automatic:
+            steepest *= largest_eigenvalue(K[np.ix_(samples, samples)])[0]
+        C *= -P.dtype.type(rate.step(steepest, longest))
+        P += K @ C
+    return C
+
+
+def descend(rate: Rate) -> Move:
+    """The gradient step: G = Pc H - g for the rows, sigma(p) for the mean (Eq. "derivative" of the paper)."""
+    v: np.ndarray | None = None  # one class's leading direction is a good start for the next
+
+    def move(P: np.ndarray, B: np.ndarray, step: ClassStep, r: int) -> tuple[np.ndarray, np.ndarray, float]:
+        nonlocal v
+        G = np.empty((len(step.rows), r), P.dtype)
+        curvature = 0.0
+        for rows, H, g in _quadratics(B, step, r):
+            G[np.searchsorted(step.rows, rows)] = P[rows] @ H - g
+            if rate.automatic:
+                value, v = largest_eigenvalue(H, v)
+                curvature = max(curvature, value)
+        p = P[step.mean]
+        sigma = np.where((p > 1) | ((p > -1) & (p < 0)), 1, -1).astype(P.dtype)
+        return G, sigma, curvature
+
+    return move
+
+
+def discrete(K: np.ndarray, fit_weight: float, ridge: float, sweeps: int) -> Move:
+    """The step of FCOH_C: codes by discrete cyclic coordinate descent, then W fitted to them by proximal ridge.
+
+    b_k <- sgn(q_k + nu p_k - sum over l != k of M_kl b_l), bit after bit, `sweeps` times over, with
+    M = l1 Bc Bc^T + l2 Bn Bn^T and q = r (l1 Bc 1 - l2 Bn 1); then W moves by Xc^T (Kcc + (ridge / nu) I)^-1 (B - Pc),
+    the smallest change of W that trades its size against the error. Walk it with a Rate of 1, unautomatic.
+    """
+
+    def move(P: np.ndarray, B: np.ndarray, step: ClassStep, r: int) -> tuple[np.ndarray, np.ndarray, float]:
+        codes = B[step.rows].copy()
+        for rows, H, g in _quadratics(B, step, r):
+            at = np.searchsorted(step.rows, rows)
+            M, q, b = H / 2, g / 2, codes[at]
+            wish = q + fit_weight * P[rows]
+            for _ in range(sweeps):
+                for k in range(r):
+                    b[:, k] = np.where(wish[:, k] - b @ M[:, k] + b[:, k] * M[k, k] > 0, 1, -1)
+            codes[at] = b
+        Kcc = K[np.ix_(step.rows, step.rows)]
+        damped = Kcc + (ridge / fit_weight) * np.eye(len(Kcc), dtype=K.dtype)
+        wanted = np.linalg.solve(damped, codes - P[step.rows])
+        return -wanted.astype(P.dtype), np.zeros(r, P.dtype), 0.0
+
+    return move
+
+
+def _quadratics(B: np.ndarray, step: ClassStep, r: int) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
+    """For each group of a class its rows and its quadratic: H = 2 l1 Bc Bc^T + 2 l2 Bn Bn^T (r, r) and
+    g = 2 r (l1 Bc 1 - l2 Bn 1) (r,), Bc and Bn the codes of the similar and the dissimilar rows."""
+    dtype = B.dtype.type
+    own = step.similar_weights.astype(B.dtype)
+    SB, S = own @ B, (B * own[:, None]).T @ B
+    for group in step.groups:
+        other = group.dissimilar_weights.astype(B.dtype)
+        DB, D = other @ B, (B * other[:, None]).T @ B
+        H = dtype(2 * step.similar) * S + dtype(2 * group.dissimilar) * D
+        g = dtype(2 * r * step.similar) * SB - dtype(2 * r * group.dissimilar) * DB
+        yield group.rows, H, g
+
+
+def class_steps(batch: Batch) -> Iterator[ClassStep]:
+    """The steps of a batch with one label a row: a class is one group, everything else is dissimilar to it."""
+    n, m = int(batch.first[-1]), len(batch.P)
+    everything = np.ones(m)
+    everything[n:] = batch.center_weight
+    for c, (start, stop) in enumerate(pairwise(batch.first)):
+        own = np.zeros(m)
+        own[start:stop] = 1
+        own[n + c] = batch.center_weight
+        rows = np.arange(start, stop)
+        group = Group(rows, everything - own, float(batch.dissimilar[c]))
+        yield ClassStep(rows, n + c, own, float(batch.similar[c]), [group])
+
+
+def largest_eigenvalue(A: np.ndarray, v: np.ndarray | None = None) -> tuple[float, np.ndarray]:
+    """Of a symmetric positive semi-definite matrix, by a few power iterations from v, with a margin for their small
+    number; and the vector that they end at."""
+    if v is None:
+        v = (1 + 0.01 * np.arange(len(A))).astype(A.dtype)
+    value = 0.0
+    for _ in range(POWER_ROUNDS):
+        product = A @ v
+        value = float(np.linalg.norm(product))
+        if not value > 0:
+            return value, v
+        v = product / A.dtype.type(value)
+    return value * POWER_MARGIN, v
+
+
+# ---- the kernel
+
+
+class _CBatch(ctypes.Structure):
+    _fields_ = (
+        ("m", ctypes.c_int64),
+        ("n", ctypes.c_int64),
+        ("classes", ctypes.c_int64),
+        ("r", ctypes.c_int64),
+        ("first", ctypes.c_void_p),
+        ("similar", ctypes.c_void_p),
+        ("dissimilar", ctypes.c_void_p),
+        ("center_weight", ctypes.c_double),
+        ("class_wise", ctypes.c_int64),
+    )
+
+
+class _CRate(ctypes.Structure):
+    _fields_ = (
+        ("automatic", ctypes.c_int64),
+        ("rate", ctypes.c_double),
+        ("slowing", ctypes.c_double),
+        ("horizon", ctypes.c_double),
+        ("taken", ctypes.c_double),
+        ("curvature", ctypes.c_double),
+    )
+
+
+def _native_steps(batch: Batch, rate: Rate) -> np.ndarray:
+    m, r = batch.P.shape
+    classes = len(batch.first) - 1
+    first = np.ascontiguousarray(batch.first, np.int64)
+    similar = np.ascontiguousarray(batch.similar, np.float64)
+    dissimilar = np.ascontiguousarray(batch.dissimilar, np.float64)
+    K = np.ascontiguousarray(batch.K)
+    if not (batch.P.flags.c_contiguous and batch.P.dtype == K.dtype and K.shape == (m, m)):
+        raise ValueError("K and P must be C-contiguous and of one dtype")
+    C = np.zeros_like(batch.P)
+    c_batch = _CBatch(
+        m, int(first[-1]), classes, r, first.ctypes.data, similar.ctypes.data, dissimilar.ctypes.data,
+        batch.center_weight, batch.class_wise,
+    )  # fmt: skip
+    c_rate = _CRate(rate.automatic, rate.rate, rate.slowing, rate.horizon, rate.taken, rate.curvature)
+    call = _KERNEL[K.dtype.char]
+    if call(ctypes.byref(c_batch), K.ctypes.data, batch.P.ctypes.data, C.ctypes.data, ctypes.byref(c_rate)):
+        raise MemoryError("no memory for the class steps of this batch")
+    rate.taken, rate.curvature = c_rate.taken, c_rate.curvature
+    return C
+
+
+_KERNEL = {}
+if lib is not None:
+    for _char, _function in (("f", lib.hs_fcoh_f32), ("d", lib.hs_fcoh_f64)):
+        _function.argtypes = [ctypes.c_void_p] * 5
+        _function.restype = ctypes.c_int
+        _KERNEL[_char] = _function

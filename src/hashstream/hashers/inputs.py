@@ -1,0 +1,39 @@
+"""Checks of what a caller hands in. They raise before anything has changed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from sklearn.utils.validation import validate_data
+
+__all__ = ["check_count", "check_rows"]
+
+
+def check_rows(estimator: Any, X: Any, *, first: bool) -> np.ndarray:
+    """X as a finite (n, d) array of float32 or float64; integers become float32.
+
+    `first` sets the estimator's number (and names) of features; otherwise they are compared with what was set.
+    """
+    known = isinstance(X, np.ndarray) and X.ndim == 2 and X.dtype in (np.float32, np.float64) and len(X)
+    if first or not known or X.shape[1] != estimator.n_features_in_ or hasattr(estimator, "feature_names_in_"):
+        # scikit-learn's own check: its messages for lists, data frames, sparse, 1-D, complex and empty input.
+        dtype = [np.float64, np.float32] if getattr(X, "dtype", np.dtype(float)).kind == "f" else np.float32
+        if not hasattr(X, "dtype"):  # a list of floats is double precision, a list of integers is not
+            dtype = np.float32 if np.asarray(X).dtype.kind in "iub" else np.float64
+        X = validate_data(estimator, X, reset=first, dtype=dtype, ensure_all_finite=False, ensure_min_features=1)
+    with np.errstate(all="ignore"):
+        suspicious = not np.isfinite(np.einsum("ij,ij->", X, X))  # one pass without a temporary; may overflow
+    if suspicious and not (finite := np.isfinite(X)).all():
+        row, column = np.argwhere(~finite)[0]
+        raise ValueError(f"Input X contains NaN or infinity: X[{row}, {column}] is {X[row, column]}")
+    return X
+
+
+def check_count(name: str, value: Any, low: int, high: int | None = None) -> int:
+    """`value` as an int in [low, high], or a ValueError that names the parameter."""
+    if isinstance(value, bool) or not isinstance(value, (int, np.integer)):
+        raise ValueError(f"{name} must be a whole number, not {value!r}")
+    if value < low or (high is not None and value > high):
+        raise ValueError(f"{name} must be at least {low}{f' and at most {high}' if high else ''}, not {value}")
+    return int(value)

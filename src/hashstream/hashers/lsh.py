@@ -1,0 +1,61 @@
+"""Random projection (locality-sensitive hashing): the floor that every learned method must clear."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from hashstream.hashers.base import OnlineHasher, initial_projection
+from hashstream.hashers.labels import Labels
+
+__all__ = ["LSH"]
+
+
+class LSH(OnlineHasher):
+    """Codes from the signs of random projections; nothing is learned and labels are ignored.
+
+    Parameters
+    ----------
+    n_bits : int
+        r, the length of a code.
+    init : (d, n_bits) array, optional
+        The projection, instead of a random one.
+    batch_size, feature_map, random_state
+        As in every method.
+
+    References
+    ----------
+    Charikar, "Similarity estimation techniques from rounding algorithms", STOC 2002.
+
+    Examples
+    --------
+    >>> import numpy as np, hashstream as hs
+    >>> X = np.random.default_rng(0).standard_normal((100, 16))
+    >>> hs.LSH(n_bits=12, random_state=0).fit(X).transform(X).shape
+    (100, 2)
+    """
+
+    needs_labels = False
+    multilabel = True
+
+    def __init__(
+        self,
+        n_bits: int = 32,
+        *,
+        batch_size: int = 100,
+        init: Any = None,
+        feature_map: Any = None,
+        random_state: Any = None,
+    ) -> None:
+        self.n_bits = n_bits
+        self.batch_size = batch_size
+        self.init = init
+        self.feature_map = feature_map
+        self.random_state = random_state
+
+    def _start(self, X: np.ndarray) -> None:
+        self.projection_ = initial_projection(self.init, self.rng_, X.shape[1], self.n_bits, X.dtype)
+
+    def _learn(self, X: np.ndarray, labels: Labels) -> bool:
+        return False

@@ -1,0 +1,36 @@
+"""What is running here."""
+
+from __future__ import annotations
+
+import platform
+from importlib.metadata import PackageNotFoundError, version
+
+from hashstream import _native
+
+__all__ = ["__version__", "library_versions", "show_versions"]
+
+__version__ = "0.1.0"
+
+
+def library_versions() -> dict[str, str]:
+    """Name -> version of hashstream, Python and the libraries that figures depend on."""
+    found = {"hashstream": __version__, "python": platform.python_version()}
+    for name in ("numpy", "scipy", "scikit-learn", "safetensors", "faiss-cpu"):
+        try:
+            found[name] = version(name)
+        except PackageNotFoundError:
+            found[name] = "not installed"
+    return found
+
+
+def show_versions() -> str:
+    """A few lines for a bug report: the versions, the machine, and whether the C kernels or NumPy serve.
+
+    >>> print(show_versions())
+    hashstream ...
+    kernels ...
+    """
+    lines = [f"{name:<13}{value}" for name, value in library_versions().items()]
+    lines.append(f"{'machine':<13}{platform.machine()} {platform.system()}")
+    lines.append(f"{'kernels':<13}{_native.status()}")
+    return "\n".join(lines)
