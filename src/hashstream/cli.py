@@ -1,0 +1,327 @@
+"""The front door: `hashstream demo`, `bench`, `perf`, `data`, `version`."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import inspect
+import sys
+from collections.abc import Callable
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any, NoReturn
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.table import Table
+
+import hashstream
+from hashstream import bench as benchmark
+from hashstream import datasets
+from hashstream.evaluate import protocols
+from hashstream.terminal import load_with_bar
+
+__all__ = ["app"]
+
+console = Console()
+app = typer.Typer(
+    help="Learn compact binary codes from a labelled stream, and search them while they are learned.\n\n"
+    "Begin with: [bold]hashstream demo --out demo-output[/]",
+    no_args_is_help=True,
+    rich_markup_mode="rich",
+    pretty_exceptions_show_locals=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+data_app = typer.Typer(
+    help="Which data sets there are, and where they are found on this machine.",
+    no_args_is_help=True,
+    epilog="Example: [bold]HASHSTREAM_DATA=~/data hashstream data list[/]",
+)
+app.add_typer(data_app, name="data")
+
+
+class DemoData(StrEnum):
+    auto = "auto"
+    mnist = "mnist"
+    digits = "digits"
+
+
+class Ties(StrEnum):
+    paper = "paper"
+    aware = "aware"
+
+
+def fail(message: object, code: int = 2) -> NoReturn:
+    """A mistake of the user's, or of the world's: one sentence, no traceback."""
+    Console(stderr=True).print(f"[bold red]hashstream:[/] {escape(str(message))}", highlight=False)
+    raise typer.Exit(code)
+
+
+# ---- demo
+
+
+@app.command(epilog="Example: [bold]hashstream demo --out demo-output --bits 64[/]")
+def demo(
+    out: Annotated[Path, typer.Option(help="Folder for the two pictures; made if it is not there.")],
+    dataset: Annotated[
+        DemoData, typer.Option(help="auto is MNIST where it can be had, otherwise digits.")
+    ] = DemoData.auto,
+    bits: Annotated[int, typer.Option(min=1, max=1024, help="Length of a code.")] = 32,
+    seed: Annotated[
+        int, typer.Option(min=0, help="Of the split into queries and stream, and of the method.")
+    ] = 0,
+) -> None:
+    """Watch FCOH learn from a stream of digits, and see what its codes find.
+
+    MNIST is taken from the folder that HASHSTREAM_DATA names, from the cache, or downloaded with its
+    checksums verified; where none of this works, scikit-learn's small digits are used. Takes under a minute.
+    """
+    from hashstream.demo import demo as run_demo
+
+    try:
+        run_demo(out, dataset=dataset.value, n_bits=bits, seed=seed, console=console)
+    except (datasets.DatasetError, OSError) as error:
+        fail(error)
+
+
+# ---- bench
+
+
+@app.command(
+    epilog="Example: [bold]hashstream bench --dataset mnist --methods FCOH,LSH --bits 16,32 --runs 3 "
+    "--out results[/]"
+    "\n\nOne method with other settings: [bold]hashstream bench --dataset mnist --methods FCOH "
+    "--set learning_rate=0.01 --set gradient_scale=class --out results[/]"
+)
+def bench(
+    dataset: Annotated[str, typer.Option(help="A name from [bold]hashstream data list[/].")],
+    out: Annotated[Path, typer.Option(help="Folder of results.csv; rows are appended.")],
+    methods: Annotated[str, typer.Option(help="Names, with commas between.")] = "FCOH,LSH",
+    bits: Annotated[str, typer.Option(help="Code lengths, with commas between.")] = "32",
+    runs: Annotated[int, typer.Option(min=1, help="Run i has split and method seeded with i, from 0.")] = 3,
+    checkpoints: Annotated[
+        str | None,
+        typer.Option(help="After how many training instances to look, as 2000,20000. Default: the paper's."),
+    ] = None,
+    ties: Annotated[
+        Ties,
+        typer.Option(help="Order of equal distances: the paper's stable sort, or the mean over all orders."),
+    ] = Ties.paper,
+    settings: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="NAME=VALUE", help="A parameter for every method; may be repeated."),
+    ] = None,
+) -> None:
+    """Measure methods under the paper's protocol: mAP, mAP@1000, precision@H2, precision@K, and the time.
+
+    Every method streams once through the training rows and is judged at each checkpoint with queries that it
+    never learns from. Rows are written to OUT/results.csv when they are measured, and what is there already
+    is not measured again: after Ctrl-C, the same command goes on where it was.
+    """
+    from hashstream.hashers import methods as registry
+
+    try:
+        chosen = _choose(registry(), methods)
+        given = _settings(settings or [], chosen)
+        lengths = _numbers(bits, "--bits")
+        if dataset not in datasets.CATALOGUE:
+            raise ValueError(f"there is no data set {dataset!r}: choose from {', '.join(datasets.CATALOGUE)}")
+        setting = protocols.PAPER[dataset]
+        points = _numbers(checkpoints, "--checkpoints") if checkpoints else list(setting.checkpoints)
+        if points[-1] > setting.stream:
+            raise ValueError(f"--checkpoints: the stream of {dataset} has {setting.stream:,} rows")
+        results = benchmark.Results(out / "results.csv")
+        jobs = benchmark.jobs(chosen, bits=lengths, runs=runs, settings=given)
+        todo = [
+            (job, missing[-1])
+            for job in jobs
+            if (missing := benchmark.pending(job, dataset, points, results, ties=ties.value))
+        ]
+        console.print(f"{len(jobs) - len(todo)} of {len(jobs)} measurements are in {results.path} already.")
+        if todo:
+            data = load_with_bar(dataset, console)
+            console.print(f"{dataset}, {data.source}. {data.note}", highlight=False)
+            _measure(benchmark.Field.of(data), todo, points, results, ties.value)
+        _summary(results, dataset, jobs, points, ties.value)
+    except (datasets.DatasetError, ValueError, OSError) as error:
+        fail(error)
+    except KeyboardInterrupt:
+        fail(f"stopped. The same command goes on from what is in {out / 'results.csv'}.", code=130)
+
+
+def _measure(
+    field: benchmark.Field,
+    todo: list[tuple[benchmark.Job, int]],
+    points: list[int],
+    results: benchmark.Results,
+    ties: str,
+) -> None:
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TextColumn("{task.percentage:>3.0f} %"),
+        TimeRemainingColumn(),
+        TextColumn("left"),
+    )
+    with Progress(*columns, console=console) as bar:
+        task = bar.add_task("", total=sum(rows for _, rows in todo))
+        done = 0
+        for job, rows in todo:
+            name = escape(f"{job.label}, {job.bits} bits, run {job.run}")
+            bar.update(task, description=name)
+            try:
+                for at in benchmark.measure(
+                    job, field, points, results, ties=ties, progress=lambda n: bar.advance(task, n)
+                ):
+                    bar.update(task, description=f"{name}, mAP {at.scores['mAP']:.3f}")
+            except (
+                ArithmeticError
+            ) as error:  # DivergenceError: a fact about the settings, not a reason to stop
+                bar.console.print(f"[yellow]{name}: {escape(str(error))}[/]")
+            done += rows
+            bar.update(task, completed=done)
+
+
+def _summary(
+    results: benchmark.Results, dataset: str, jobs: list[benchmark.Job], points: list[int], ties: str
+) -> None:
+    """Mean over runs for each method and code length that was asked for."""
+    metrics = ("mAP", "mAP@1000", "precision@H2", "train_seconds", "encode_seconds")
+    found = {
+        (s.method, s.bits, s.n_train, s.metric): s
+        for s in benchmark.summarise(results, dataset, metrics, ties)
+    }
+    first, last = points[0], points[-1]
+    shown = [(first, "mAP")] * (first != last) + [(last, metric) for metric in metrics]
+    table = Table(
+        title=f"{dataset}, the paper's protocol, ties {ties!r}: mean ± standard deviation over runs",
+        title_justify="left",
+    )
+    for head in ("method", "bits", "runs"):
+        table.add_column(head, justify="left" if head == "method" else "right")
+    for n, metric in shown:
+        table.add_column(f"{metric.replace('_seconds', ' s')}\n@ {n:,}", justify="right")
+    for label, length in dict.fromkeys((job.label, job.bits) for job in jobs):
+        cells = [found.get((label, length, n, metric)) for n, metric in shown]
+        counts = sorted({cell.runs for cell in cells if cell is not None}) or [0]
+        table.add_row(
+            escape(label),
+            str(length),
+            "-".join(map(str, counts)),
+            *("none" if cell is None else str(cell) for cell in cells),
+        )
+    console.print(table)
+    console.print(f"All rows: {results.path}", soft_wrap=True)
+
+
+def _choose(registry: dict[str, Any], names: str) -> dict[str, Callable[..., Any]]:
+    """The methods of a list such as `fcoh,LSH`."""
+    known = {name.lower(): name for name in registry}
+    wanted = [name.strip() for name in names.split(",") if name.strip()]
+    unknown = [name for name in wanted if name.lower() not in known]
+    if unknown or not wanted:
+        raise ValueError(
+            f"there is no method {', '.join(unknown) or names!r}: choose from {', '.join(registry)}"
+        )
+    return {known[name.lower()]: registry[known[name.lower()]] for name in wanted}
+
+
+def _numbers(text: str, option: str) -> list[int]:
+    """Whole numbers from 1, rising, each once, from a list such as `8,16`."""
+    try:
+        numbers = sorted({int(part.replace("_", "")) for part in text.split(",")})
+    except ValueError:
+        raise ValueError(f"{option} {text!r}: give whole numbers with commas between, as 8,16,32") from None
+    if numbers[0] < 1:
+        raise ValueError(f"{option} {text!r}: each has to be 1 or more")
+    return numbers
+
+
+def _settings(pairs: list[str], methods: dict[str, Callable[..., Any]]) -> dict[str, Any]:
+    """Parameters from `name=value` pairs: values are Python literals, and text where they are none."""
+    settings: dict[str, Any] = {}
+    for pair in pairs:
+        name, equals, text = pair.partition("=")
+        name = name.strip()
+        if not equals or not name:
+            raise ValueError(f"--set {pair!r}: it has to be name=value, as --set learning_rate=0.01")
+        if name in ("n_bits", "random_state"):
+            raise ValueError(f"--set {name}: this is what --bits and --runs decide")
+        for method, cls in methods.items():
+            taken = [p for p in inspect.signature(cls).parameters if p not in ("n_bits", "random_state")]
+            if name not in taken:
+                raise ValueError(f"--set {name}: {method} does not have it; it has {', '.join(taken)}")
+        try:
+            settings[name] = ast.literal_eval(text.strip())
+        except (ValueError, SyntaxError):
+            settings[name] = text.strip()
+    return settings
+
+
+# ---- perf
+
+
+@app.command(epilog="Example: [bold]hashstream perf hamming --quick[/]")
+def perf(
+    name: Annotated[str, typer.Argument(help="Which benchmark: fcoh, hamming.")],
+    quick: Annotated[
+        bool, typer.Option("--quick", help="Fewer repetitions: a first look, not a result.")
+    ] = False,
+) -> None:
+    """Measure speed as ratios of one run, against targets; the exit code is 1 where one is missed.
+
+    Works in a checkout of the sources, where the folder benchmarks is.
+    """
+    root = Path(hashstream.__file__).resolve().parents[2]
+    folder = root / "benchmarks"
+    if not (folder / "harness.py").is_file():
+        fail("the benchmarks are part of the sources, not of the installed package: run this in a checkout.")
+    known = sorted(p.stem for p in folder.glob("*.py") if p.stem not in ("__init__", "harness"))
+    if name not in known:
+        fail(f"there is no benchmark {name!r}: choose from {', '.join(known) or 'none yet'}")
+    sys.path.insert(0, str(root))  # ours, before any other package that is called benchmarks
+    if not importlib.import_module(f"benchmarks.{name}").main(quick):
+        raise typer.Exit(1)
+
+
+# ---- data, version
+
+
+@data_app.command("list", epilog="Example: [bold]hashstream data list[/]")
+def data_list() -> None:
+    """Every data set by name, what it is, and whether it is here."""
+    table = Table(box=None, padding=(0, 2, 0, 0))
+    for column in ("name", "rows x features", "here", "what it is"):
+        table.add_column(column, no_wrap=column == "name")
+    try:
+        for name, entry in datasets.CATALOGUE.items():
+            found = datasets.find(name)
+            here = f"[green]{found[0]}[/]" if found else "to download" if name == "mnist" else "[yellow]no[/]"
+            table.add_row(name, f"{entry.rows:,} x {entry.features:,}", here, entry.about)
+    except datasets.DatasetError as error:
+        fail(error)
+    console.print(table, highlight=False)
+
+
+@data_app.command("where", epilog="Example: [bold]hashstream data where[/]")
+def data_where() -> None:
+    """The folders that are looked in, first come first, and the files found there."""
+    try:
+        own, cache = datasets.data_folder(), datasets.cache_folder()
+        console.print(f"HASHSTREAM_DATA  {own or 'not set'}", soft_wrap=True, highlight=False)
+        there = "" if cache.is_dir() else " (not made yet)"
+        console.print(f"the cache        {cache}{there}", soft_wrap=True, highlight=False)
+        for name in datasets.CATALOGUE:
+            found = datasets.find(name)
+            where = "not here" if found is None else found[1] or found[0]
+            console.print(f"{name:<16} {where}", soft_wrap=True, highlight=False)
+    except datasets.DatasetError as error:
+        fail(error)
+
+
+@app.command(epilog="Example: [bold]hashstream version[/]")
+def version() -> None:
+    """Versions of hashstream and what it stands on, and whether the compiled kernels are in use."""
+    console.print(hashstream.show_versions(), highlight=False, soft_wrap=True)

@@ -1,0 +1,180 @@
+"""Figures made of results. They are `Figure` objects of their own: no pyplot, no state, no display needed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+__all__ = ["COLOURS", "learning_curves", "neighbour_grid"]
+
+COLOURS = {"FCOH": "#0b5fa5", "LSH": "#8a8a8a"}
+"""One colour for a method, wherever it is drawn."""
+
+SAME, OTHER = "#1a9850", "#d7301f"
+_INK, _PALE = "#222222", "#dddddd"
+
+
+def learning_curves(
+    curves: Mapping[str, Sequence[tuple[int, float]]],
+    *,
+    untrained: tuple[str, float],
+    title: str,
+    subtitle: str,
+    unit: str = "training instances",
+) -> Figure:
+    """mAP against training instances, each line named at its end.
+
+    curves: for each method its points (n_train, mAP). untrained: the name and mAP of what does not learn, a
+    level line.
+    """
+    from matplotlib.figure import Figure
+    from matplotlib.ticker import FuncFormatter
+
+    figure = Figure(figsize=(7.5, 4.4), layout="constrained")
+    axes = figure.add_subplot()
+    last = max(n for points in curves.values() for n, _ in points)
+    name, level = untrained
+    ends = {name: level}
+    axes.plot([0, last], [level, level], color=COLOURS["LSH"], linewidth=2, linestyle=(0, (5, 2)))
+    for method, points in curves.items():
+        n, value = zip(*points, strict=True)
+        colour = COLOURS.get(method, _INK)
+        axes.plot(n, value, color=colour, linewidth=2.5, marker="o", markersize=5, clip_on=False, zorder=3)
+        axes.annotate(
+            f"{value[0]:.2f} after {n[0]:,}",
+            (n[0], value[0]),
+            (10, -4),
+            textcoords="offset points",
+            color=colour,
+        )
+        ends[method] = value[-1]
+    for label, place in _apart(ends, 0.07).items():
+        axes.annotate(
+            f"{label}\n{ends[label]:.3f}",
+            (last, place),
+            (10, 0),
+            textcoords="offset points",
+            va="center",
+            color=COLOURS.get(label, COLOURS["LSH"] if label == name else _INK),
+            fontweight="bold",
+            linespacing=1.3,
+        )
+    axes.set_xlim(0, last)
+    axes.set_ylim(0, 1)
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda n, _: f"{n:,.0f}"))
+    axes.set_xlabel(unit)
+    axes.set_ylabel("mAP")
+    axes.grid(axis="y", color=_PALE, linewidth=0.8)
+    axes.set_axisbelow(True)
+    axes.tick_params(length=0, colors=_INK)
+    for side in ("top", "right", "left"):
+        axes.spines[side].set_visible(False)
+    _head(axes, title, subtitle)
+    return figure
+
+
+def _apart(values: Mapping[str, float], least: float) -> dict[str, float]:
+    """Heights for labels, moved up where two would overlap."""
+    placed: dict[str, float] = {}
+    below = -np.inf
+    for name in sorted(values, key=lambda name: values[name]):
+        below = placed[name] = max(values[name], below + 2 * least)
+    return placed
+
+
+def _head(axes: Axes, title: str, subtitle: str) -> None:
+    """Two lines above the axes, flush with their left side; the layout makes room for them."""
+    looks: tuple[tuple[str, float, dict[str, Any]], ...] = (
+        (title, 30, {"fontsize": 13, "fontweight": "bold", "color": _INK}),
+        (subtitle, 14, {"fontsize": 9.5, "color": "#555555"}),
+    )
+    for text, above, look in looks:
+        axes.annotate(text, (0, 1), (0, above), xycoords="axes fraction", textcoords="offset points", **look)
+
+
+def neighbour_grid(
+    queries: np.ndarray,
+    query_labels: np.ndarray,
+    neighbours: np.ndarray,
+    neighbour_labels: np.ndarray,
+    distances: np.ndarray,
+    *,
+    title: str,
+    subtitle: str,
+) -> Figure:
+    """One row for each query: the query, set apart, and its nearest neighbours, nearest first.
+
+    queries: (q, height, width) images. neighbours: (q, k, height, width). query_labels: (q,),
+    neighbour_labels: (q, k). distances: (q, k), written under each neighbour. A neighbour of the query's
+    class has a green frame, any other a red, broken one.
+    """
+    from matplotlib.figure import Figure
+    from matplotlib.patches import Rectangle
+
+    q, k = distances.shape
+    cell, row, gap = 1.16, 1.38, 0.55  # an image is 1 wide
+    width, height = 1 + gap + k * cell, q * row
+    figure = Figure(figsize=(0.62 * width, 0.62 * height + 1.0), layout="constrained")
+    axes = figure.add_subplot()
+    lightest, darkest = (
+        float(min(queries.min(), neighbours.min())),
+        float(max(queries.max(), neighbours.max())),
+    )
+
+    def draw(image: np.ndarray, x: float, y: float) -> None:
+        axes.imshow(
+            image,
+            extent=(x, x + 1, y, y + 1),
+            cmap="gray_r",
+            vmin=lightest,
+            vmax=darkest,
+            interpolation="nearest",
+            origin="upper",
+        )
+
+    for i in range(q):
+        y = (q - 1 - i) * row + 0.3
+        draw(queries[i], 0, y)
+        axes.add_patch(Rectangle((0, y), 1, 1, fill=False, edgecolor=_INK, linewidth=1.2))
+        axes.text(0.5, y - 0.06, f"class {query_labels[i]}", ha="center", va="top", fontsize=8, color=_INK)
+        for j in range(k):
+            x = 1 + gap + j * cell
+            same = neighbour_labels[i, j] == query_labels[i]
+            colour = SAME if same else OTHER
+            draw(neighbours[i, j], x, y)
+            style, weight = ("-", 2.2) if same else ((0, (3, 1.2)), 3.0)
+            axes.add_patch(
+                Rectangle((x, y), 1, 1, fill=False, edgecolor=colour, linewidth=weight, linestyle=style)
+            )
+            axes.text(
+                x + 0.5,
+                y - 0.06,
+                f"{distances[i, j]}",
+                ha="center",
+                va="top",
+                fontsize=8,
+                color="#555555" if same else OTHER,
+                fontweight="normal" if same else "bold",
+            )
+    axes.text(0.5, height + 0.02, "query", ha="center", va="bottom", fontsize=9, color=_INK)
+    axes.text(
+        1 + gap,
+        height + 0.02,
+        "nearest neighbours, Hamming distance below",
+        va="bottom",
+        fontsize=9,
+        color=_INK,
+    )
+    axes.plot([1 + gap / 2] * 2, [0, height - 0.1], color=_PALE, linewidth=1)
+    axes.set_xlim(-0.05, width)
+    axes.set_ylim(-0.1, height + 0.45)
+    axes.set_aspect("equal")
+    axes.axis("off")
+    _head(axes, title, subtitle)
+    return figure
