@@ -182,6 +182,8 @@ class Summary:
     spread: float
 
     def __str__(self) -> str:
+        if self.metric in protocols.SECONDS:  # the machine's noise is no property of the method
+            return f"{self.mean:.3g}"
         return f"{self.mean:.3f}" + (f" ± {self.spread:.3f}" if self.runs > 1 else "")
 
 

@@ -188,7 +188,7 @@ def _summary(
     results: benchmark.Results, dataset: str, jobs: list[benchmark.Job], points: list[int], ties: str
 ) -> None:
     """Mean over runs for each method and code length that was asked for."""
-    metrics = ("mAP", "mAP@1000", "precision@H2", "train_seconds", "encode_seconds")
+    metrics = ("mAP", "precision@H2", "train_seconds")
     found = {
         (s.method, s.bits, s.n_train, s.metric): s
         for s in benchmark.summarise(results, dataset, metrics, ties)
@@ -198,11 +198,13 @@ def _summary(
     table = Table(
         title=f"{dataset}, the paper's protocol, ties {ties!r}: mean ± standard deviation over runs",
         title_justify="left",
+        box=None,
+        padding=(0, 2, 0, 0),
     )
     for head in ("method", "bits", "runs"):
-        table.add_column(head, justify="left" if head == "method" else "right")
+        table.add_column(head, justify="left" if head == "method" else "right", no_wrap=head != "method")
     for n, metric in shown:
-        table.add_column(f"{metric.replace('_seconds', ' s')}\n@ {n:,}", justify="right")
+        table.add_column(f"{metric.replace('_seconds', ' s')}\nafter {n:,}", justify="right", no_wrap=True)
     for label, length in dict.fromkeys((job.label, job.bits) for job in jobs):
         cells = [found.get((label, length, n, metric)) for n, metric in shown]
         counts = sorted({cell.runs for cell in cells if cell is not None}) or [0]
@@ -221,10 +223,10 @@ def _choose(registry: dict[str, Any], names: str) -> dict[str, Callable[..., Any
     known = {name.lower(): name for name in registry}
     wanted = [name.strip() for name in names.split(",") if name.strip()]
     unknown = [name for name in wanted if name.lower() not in known]
-    if unknown or not wanted:
-        raise ValueError(
-            f"there is no method {', '.join(unknown) or names!r}: choose from {', '.join(registry)}"
-        )
+    if unknown:
+        raise ValueError(f"there is no method {', '.join(unknown)}: choose from {', '.join(registry)}")
+    if not wanted:
+        raise ValueError(f"--methods names none: choose from {', '.join(registry)}")
     return {known[name.lower()]: registry[known[name.lower()]] for name in wanted}
 
 

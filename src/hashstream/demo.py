@@ -133,7 +133,6 @@ def _stream(
             split,
             checkpoints,
             ties=TIES,
-            rows_at_once=hasher.batch_size,
             progress=lambda rows: bar.advance(task, rows),
         ):
             value = at.scores["mAP"]
@@ -147,7 +146,7 @@ def _bar(share: float, width: int = 40) -> str:
     """A bar for a number from 0 to 1, in eighths of a character.
 
     >>> _bar(0.5, 4), _bar(0.3, 4)
-    ('██', '█▏')
+    ('██', '█▎')
     """
     whole, eighths = divmod(round(share * width * 8), 8)
     return "█" * whole + " ▏▎▍▌▋▊▉"[eighths].strip()

@@ -126,8 +126,9 @@ def paper(
 
     skip: checkpoints that nobody needs judged. The hasher is fed in the same pieces all the same, so that a
         continued measurement sees the same model as one in a single go.
-    rows_at_once: rows for each call of `partial_fit`, by default all up to the next checkpoint. The hasher
-        cuts them into its own batches, so a multiple of its `batch_size` gives the same model.
+    rows_at_once: rows for each call of `partial_fit`. By default the smallest multiple of the hasher's
+        `batch_size` that is at least 100: so few that nobody can look ahead in the stream, so many that it is
+        not the cost of a call that is timed.
     progress: called with the number of rows after each call of `partial_fit`.
 
     >>> from hashstream import LSH, datasets
@@ -136,9 +137,9 @@ def paper(
     >>> part = datasets.split(digits.y, per_class=setting.per_class, stream=setting.stream, seed=0)
     >>> X = datasets.centred_unit(digits.X)
     >>> for seen in paper(LSH(n_bits=32, random_state=0), X, digits.y, part, [500, 1500]):
-    ...     print(seen.n_train, 0.2 < seen.scores["mAP"] < 0.5)
-    500 True
-    1500 True
+    ...     print(seen.n_train, round(seen.scores["mAP"], 1))
+    500 0.5
+    1500 0.5
     """
     points = [0, *checkpoints]
     if len(points) < 2 or any(b <= a for a, b in itertools.pairwise(points)):
@@ -151,11 +152,16 @@ def paper(
         raise ValueError(f"rows_at_once is {rows_at_once}: it has to be 1 or more")
     stream, labels = X[split.stream], y[split.stream]
     queries, database = X[split.queries], X[split.retrieval]
+    if rows_at_once is None:
+        batch = getattr(hasher, "batch_size", 1)
+        batch = (
+            batch if isinstance(batch, int) and batch >= 1 else 1
+        )  # what is wrong with it, the hasher says
+        rows_at_once = batch * -(-100 // batch)
     train_seconds = 0.0
     for start, stop in itertools.pairwise(points):
-        step = rows_at_once or stop - start
-        for begin in range(start, stop, step):
-            rows = slice(begin, min(begin + step, stop))
+        for begin in range(start, stop, rows_at_once):
+            rows = slice(begin, min(begin + rows_at_once, stop))
             clock = time.perf_counter()
             hasher.partial_fit(stream[rows], labels[rows])
             train_seconds += time.perf_counter() - clock

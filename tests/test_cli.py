@@ -1,0 +1,198 @@
+"""The command line: what is said, where files go, exit codes, and mistakes answered with a sentence."""
+
+from __future__ import annotations
+
+import csv
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+import hashstream
+from hashstream import cli
+
+
+@pytest.fixture(autouse=True)
+def nothing_here(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """No data folder, an empty cache, nobody to download from, and room to print."""
+    monkeypatch.delenv("HASHSTREAM_DATA", raising=False)
+    monkeypatch.setenv("HASHSTREAM_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("HASHSTREAM_MNIST_URL", "http://127.0.0.1:9")
+    monkeypatch.setenv("no_proxy", "127.0.0.1")
+    monkeypatch.setenv("COLUMNS", "200")
+
+
+def call(*arguments: Any) -> Any:
+    return CliRunner().invoke(cli.app, [str(argument) for argument in arguments])
+
+
+def refused(*arguments: Any) -> str:
+    """What is said to a mistake: on stderr, exit code 2, no traceback."""
+    result = call(*arguments)
+    assert result.exit_code == 2, result.output
+    assert isinstance(result.exception, SystemExit)
+    assert "Traceback" not in result.output
+    return " ".join(result.stderr.split())
+
+
+def bench(out: Path, *more: Any) -> Any:
+    return call("bench", "--dataset", "digits", "--runs", 2, "--checkpoints", "500,1500", "--out", out, *more)
+
+
+@pytest.mark.parametrize(
+    "command", [[], ["demo"], ["bench"], ["perf"], ["data", "list"], ["data", "where"], ["version"]]
+)
+def test_help_teaches_with_an_example(command: list[str]) -> None:
+    result = call(*command, "--help")
+    assert result.exit_code == 0
+    assert " ".join(["hashstream", *command]) in " ".join(result.output.split()).replace("│", "").replace(
+        "  ", " "
+    )
+    assert ("Example:" if command else "Begin with:") in result.output
+
+
+def test_bench_measures_summarises_and_goes_on(tmp_path: Path) -> None:
+    first = bench(tmp_path, "--methods", "fcoh,LSH", "--bits", "16,8")
+    assert first.exit_code == 0, first.output
+    assert "0 of 8 measurements are in" in first.output
+    with (tmp_path / "results.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    asked = {("FCOH", "8"), ("FCOH", "16"), ("LSH", "8"), ("LSH", "16")}
+    assert {(row["method"], row["bits"]) for row in rows} == asked
+    assert {row["n_train"] for row in rows} == {"500", "1500"}
+    assert {row["run"] for row in rows} == {"0", "1"}
+    values = [
+        float(row["value"])
+        for row in rows
+        if row["metric"] == "mAP[paper]"
+        and row["n_train"] == "1500"
+        and row["method"] == "FCOH"
+        and row["bits"] == "16"
+    ]
+    mean, half = sum(values) / 2, abs(values[0] - values[1]) / 2**0.5
+    assert f"{mean:.3f} ± {half:.3f}" in first.output
+    again = bench(tmp_path, "--methods", "FCOH,LSH", "--bits", "8,16")
+    assert again.exit_code == 0
+    assert "8 of 8 measurements are in" in again.output
+    assert f"{mean:.3f} ± {half:.3f}" in again.output
+    with (tmp_path / "results.csv").open() as file:
+        assert list(csv.DictReader(file)) == rows
+
+
+def test_settings_reach_the_method(tmp_path: Path) -> None:
+    result = bench(
+        tmp_path, "--methods", "FCOH", "--set", "learning_rate=0.001", "--set", "gradient_scale=class"
+    )
+    assert result.exit_code == 0, result.output
+    assert "FCOH(gradient_scale='class', learning_rate=0.001)" in result.output
+
+
+def test_a_run_that_diverges_is_told_and_the_others_go_on(tmp_path: Path) -> None:
+    result = bench(tmp_path, "--methods", "FCOH", "--set", "learning_rate=1e6")
+    assert result.exit_code == 0, result.output
+    assert "run 0:" in result.output
+    assert "run 1:" in result.output
+    assert "none" in result.output
+
+
+def test_ctrl_c_keeps_what_was_measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    measure = cli.benchmark.measure
+
+    def stopped(job: Any, *rest: Any, **more: Any) -> Any:
+        for i, seen in enumerate(measure(job, *rest, **more)):
+            if (job.run, i) == (1, 1):
+                raise KeyboardInterrupt
+            yield seen
+
+    with monkeypatch.context() as patch:
+        patch.setattr(cli.benchmark, "measure", stopped)
+        result = bench(tmp_path, "--methods", "LSH")
+    assert result.exit_code == 130
+    assert "The same command goes on" in " ".join(result.stderr.split())
+    kept = (tmp_path / "results.csv").read_text()
+    assert bench(tmp_path, "--methods", "LSH").exit_code == 0
+    assert (tmp_path / "results.csv").read_text().startswith(kept)
+
+
+def test_mistakes_are_answered_with_a_sentence(tmp_path: Path) -> None:
+    base = ["bench", "--out", tmp_path]
+    digits = [*base, "--dataset", "digits"]
+    assert "there is no data set 'digit': choose from mnist, digits" in refused(*base, "--dataset", "digit")
+    assert "there is no method FOCH: choose from FCOH, LSH" in refused(*digits, "--methods", "FOCH,LSH")
+    assert "give whole numbers with commas between" in refused(*digits, "--bits", "8 16")
+    assert "each has to be 1 or more" in refused(*digits, "--bits", "0")
+    assert "the stream of digits has 1,500 rows" in refused(*digits, "--checkpoints", "2000")
+    assert "it has to be name=value" in refused(*digits, "--set", "learning_rate")
+    assert "LSH does not have it; it has" in refused(*digits, "--set", "learning_rate=1")
+    assert "what --bits and --runs decide" in refused(*digits, "--set", "n_bits=8")
+    assert "n_bits" in refused(*digits, "--bits", "5000")
+    assert "batch_size" in refused(*digits, "--set", "batch_size=0")
+    assert "Put mnist.npz" in refused(*base, "--dataset", "mnist")
+    assert "Put mnist.npz" in refused("demo", "--dataset", "mnist", "--out", tmp_path)
+    (tmp_path / "file").write_text("in the way")
+    assert "file" in refused("demo", "--dataset", "digits", "--out", tmp_path / "file")
+
+
+def test_demo(tmp_path: Path) -> None:
+    result = call("demo", "--dataset", "digits", "--bits", 16, "--out", tmp_path / "new")
+    assert result.exit_code == 0, result.output
+    assert sorted(path.name for path in (tmp_path / "new").iterdir()) == [
+        "learning-curve.png",
+        "neighbours.png",
+    ]
+
+
+def test_data_list_and_where(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    listed = call("data", "list").output
+    assert "to download" in listed
+    assert "scikit-learn" in listed
+    (tmp_path / "cifar10_effnetlite0.npz").touch()
+    monkeypatch.setenv("HASHSTREAM_DATA", str(tmp_path))
+    where = call("data", "where").output
+    assert f"cifar10          {tmp_path / 'cifar10_effnetlite0.npz'}" in where
+    assert "mnist            not here" in where
+    assert "(not made yet)" in where
+    monkeypatch.setenv("HASHSTREAM_DATA", str(tmp_path / "typo"))
+    assert "is not a folder" in refused("data", "list")
+    assert "is not a folder" in refused("data", "where")
+
+
+def test_version() -> None:
+    result = call("version")
+    assert result.exit_code == 0
+    assert hashstream.__version__ in result.output
+
+
+@pytest.fixture
+def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A source tree with its own benchmarks, as if the package had been imported from there."""
+    (tmp_path / "src" / "hashstream").mkdir(parents=True)
+    monkeypatch.setattr(hashstream, "__file__", str(tmp_path / "src" / "hashstream" / "__init__.py"))
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    for name in [name for name in sys.modules if name.split(".")[0] == "benchmarks"]:
+        monkeypatch.delitem(sys.modules, name)
+    return tmp_path
+
+
+def test_perf_runs_a_benchmark_of_the_checkout(checkout: Path) -> None:
+    folder = checkout / "benchmarks"
+    folder.mkdir()
+    for name in ("__init__", "harness"):
+        (folder / f"{name}.py").touch()
+    (folder / "toy.py").write_text(
+        "def main(quick: bool) -> bool:\n    print('toy', quick)\n    return quick\n"
+    )
+    try:
+        quick, full = call("perf", "toy", "--quick"), call("perf", "toy")
+    finally:
+        for name in [name for name in sys.modules if name.split(".")[0] == "benchmarks"]:
+            del sys.modules[name]
+    assert (quick.exit_code, quick.output) == (0, "toy True\n")
+    assert (full.exit_code, full.output) == (1, "toy False\n")
+    assert "choose from toy" in refused("perf", "tyo")
+
+
+def test_perf_outside_a_checkout_says_so(checkout: Path) -> None:
+    assert "run this in a checkout" in refused("perf", "hamming")
