@@ -193,15 +193,16 @@ def _argsort_scores(
 ) -> list[float]:
     """The same with NumPy alone: distances of one byte each, of which the stable sort is a radix sort."""
     words, wanted = codes.view(np.uint32)[:, 0], queries.view(np.uint32)[:, 0]
+    ranks = np.arange(1, len(codes) + 1)
     stable, inside, within = [], [], []
     total, relevant = np.zeros((2, len(queries), 33), np.int64)
     for i, (query, label) in enumerate(zip(wanted, labels[0], strict=True)):
         far = np.bitwise_count(words ^ query)
         hit = labels[1] == label
-        order = np.argsort(far, kind="stable")
-        where = np.flatnonzero(hit[order])
-        stable.append((np.arange(1, len(where) + 1) / (where + 1)).mean())
-        within.append([np.searchsorted(where, k) / k for k in K])
+        ranked = hit[np.argsort(far, kind="stable")]
+        hits = np.cumsum(ranked)
+        stable.append((hits[ranked] / ranks[ranked]).mean())
+        within.append([hits[k - 1] / k for k in K])
         total[i], relevant[i] = np.bincount(far, minlength=33), np.bincount(far[hit], minlength=33)
         inside.append(relevant[i, :3].sum() / max(total[i, :3].sum(), 1))
     return [float(np.mean(stable)), _aware(total, relevant), float(np.mean(inside)), *np.mean(within, axis=0)]

@@ -54,7 +54,8 @@ def portable(request, monkeypatch):
 def test_every_function(portable, make, width, rng):
     n = 5000 if width < 20 else 700
     codes = make(rng, n, width)
-    labels = Labels(rng.integers(0, 5, 21, dtype=np.int32), rng.integers(0, 5, n, dtype=np.int32))
+    n_classes, dtype = (5, np.int32) if width % 2 else (2, np.uint8)
+    labels = Labels(*(rng.integers(0, n_classes, size, dtype=dtype) for size in (21, n)))
     cutoffs = np.array([1, 10, 3000])
     rows = np.flatnonzero(rng.random(n) < 0.4)
     for n_queries, threads in ((1, 1), (3, 2), (21, 1), (21, 2)):

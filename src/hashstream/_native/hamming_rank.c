@@ -4,6 +4,13 @@
 /* Does each code of the tile share the query's label? relevant[i] = 0 or 1. */
 static void find_relevant(const problem *p, int64_t query, int64_t first, int64_t n, uint8_t *relevant)
 {
+    if (p->label_words == 0 && p->label_bytes == 1) {
+        const uint8_t label = ((const uint8_t *)p->query_labels)[query];
+        const uint8_t *labels = (const uint8_t *)p->code_labels + first;
+        for (int64_t i = 0; i < n; i++)
+            relevant[i] = labels[i] == label;
+        return;
+    }
     if (p->label_words == 0) {
         const int32_t label = ((const int32_t *)p->query_labels)[query];
         const int32_t *labels = (const int32_t *)p->code_labels + first;
@@ -22,6 +29,14 @@ static void find_relevant(const problem *p, int64_t query, int64_t first, int64_
     }
 }
 
+/* The relevant codes of a query in the order of their index: distance << 32 | how many codes at that distance there
+ * are up to it, itself included. */
+typedef struct {
+    int64_t relevant; /* how many there will be */
+    int64_t size;
+    uint64_t *codes;
+} hits;
+
 typedef struct {
     int64_t first_query;
     int64_t *total, *relevant;       /* from the scan's first query on, (queries, bins): codes at each distance */
@@ -31,7 +46,8 @@ typedef struct {
     double *cut_precision;           /* (n_queries, n_cutoffs) */
     int64_t *cut_hits;               /* (n_queries, n_cutoffs) */
     int32_t *order;                  /* (n_queries, n_codes) */
-    uint64_t *place;                 /* of the scan's queries, (queries, bins): where the next code goes */
+    int64_t *place;                  /* from the scan's first query on, (queries, bins): where the next code goes */
+    hits *found;                     /* from the scan's first query on */
 } ranking;
 
 /* ------------------------------------------------------------------------------------------- histogram */
@@ -110,50 +126,42 @@ HS_API int hs_hamming_histogram(problem *p, int64_t *total, int64_t *relevant)
 
 /* The full order takes two scans: the first counts the codes at each distance, which tells the rank of the first
  * code at each distance; the second deals out ranks in the order of the codes. Distances are cheaper to compute
- * twice than to keep. A place has the rank in its lower half and the hits so far in its upper. */
-static int begin_places(const problem *p, ranking *r, int64_t q0, int64_t q1)
-{
-    const int64_t bins = 8 * p->width + 1;
-    r->place = malloc((size_t)((q1 - q0) * bins) * sizeof *r->place);
-    for (int64_t q = 0; r->place && q < q1 - q0; q++) {
-        uint64_t sum = 0;
-        for (int64_t b = 0; b < bins; b++) {
-            r->place[q * bins + b] = sum;
-            sum += (uint64_t)r->total[q * bins + b];
-            sum += r->relevant ? (uint64_t)r->relevant[q * bins + b] << 32 : 0;
-        }
-    }
-    return r->place ? 0 : -1;
-}
-
+ * twice than to keep. */
 static unsigned visit_rank(void *state, const problem *p, int64_t query, int64_t first, const void *d, int64_t n)
 {
     const ranking *r = state;
     const int wide = is_wide(p);
-    uint64_t *place = r->place + query * (8 * p->width + 1);
+    int64_t *place = r->place + query * (8 * p->width + 1);
     int32_t *order = r->order + (r->first_query + query) * p->n_codes;
     for (int64_t i = 0; i < n; i++)
         order[place[distance_at(d, i, wide)]++] = (int32_t)(first + i);
     return ALL_DISTANCES;
 }
 
-static int work_two_scans(const plan *w, ranking *r, int64_t q0, int64_t q1, int64_t c0, int64_t c1, visitor second)
+/* What lies before each of the counts. */
+static void sum_before(const int64_t *count, int64_t bins, int64_t *before)
 {
-    int failed = scan(w->problem, q0, q1, c0, c1, visit_histogram, r) || begin_places(w->problem, r, q0, q1) ||
-                 scan(w->problem, q0, q1, c0, c1, second, r);
-    free(r->place);
-    return failed ? -1 : 0;
+    int64_t sum = 0;
+    for (int64_t b = 0; b < bins; b++) {
+        before[b] = sum;
+        sum += count[b];
+    }
 }
 
 static int work_rank(const plan *w, int64_t q0, int64_t q1, int64_t c0, int64_t c1, int64_t job)
 {
     (void)job;
-    const int64_t bins = 8 * w->problem->width + 1;
+    const int64_t bins = 8 * w->problem->width + 1, cells = (q1 - q0) * bins;
     ranking r = ranking_from(w, q0);
-    r.total = calloc((size_t)((q1 - q0) * bins), sizeof *r.total);
-    int failed = r.total ? work_two_scans(w, &r, q0, q1, c0, c1, visit_rank) : -1;
+    r.total = calloc((size_t)cells, sizeof *r.total);
+    r.place = malloc((size_t)cells * sizeof *r.place);
+    int failed = !r.total || !r.place || scan(w->problem, q0, q1, c0, c1, visit_histogram, &r);
+    for (int64_t q = 0; !failed && q < q1 - q0; q++)
+        sum_before(r.total + q * bins, bins, r.place + q * bins);
+    failed = failed || scan(w->problem, q0, q1, c0, c1, visit_rank, &r);
     free(r.total);
-    return failed;
+    free(r.place);
+    return failed ? -1 : 0;
 }
 
 /* order: (n_queries, n_codes), codes by (distance, index). n_codes below 2**31. */
@@ -166,69 +174,211 @@ HS_API int hs_hamming_rank(problem *p, int32_t *order)
 
 /* -------------------------------------------------------------------------------------- stable scores */
 
-enum { CHUNK = 256 };
+/* One scan is enough: how many codes of the same distance there are up to a relevant code is known when it is met,
+ * and how many are nearer is known when all codes have been counted. */
 
-HS_INLINE void score_tile(const ranking *r, uint64_t *place, const uint8_t *relevant, const void *d, int64_t n,
-                          int wide, int64_t query)
+#define HIT(d, n) ((uint64_t)(d) << 32 | (uint32_t)(n))
+
+/* Count the codes of a tile by distance and write down the relevant ones; returns how many those are. Written without
+ * a branch: `to` needs room for one more than that. */
+HS_INLINE int64_t meet_portable(const void *d, const uint8_t *relevant, int64_t n, int wide, uint32_t *count, uint64_t *to)
 {
-    double *cut_precision = r->cut_precision + query * r->n_cutoffs;
-    int64_t *cut_hits = r->cut_hits + query * r->n_cutoffs;
-    for (int64_t begin = 0; begin < n; begin += CHUNK) {
-        const int64_t end = begin + CHUNK < n ? begin + CHUNK : n;
-        uint64_t found[CHUNK + 1]; /* rank and hits of the relevant codes; filled without a branch */
-        int64_t size = 0;
-        for (int64_t i = begin; i < end; i++) {
-            const uint64_t hit = relevant[i];
-            found[size] = place[distance_at(d, i, wide)] += 1 + (hit << 32);
-            size += (int64_t)hit;
-        }
-        double sum = 0;
-        uint32_t nearest = UINT32_MAX;
-        for (int64_t i = 0; i < size; i++) {
-            const uint32_t rank = (uint32_t)found[i];
-            sum += (double)(found[i] >> 32) / (double)rank;
-            nearest = rank < nearest ? rank : nearest;
-        }
-        r->precision[query] += sum;
-        if (nearest > r->last_cutoff)
-            continue;
-        for (int64_t i = 0; i < size; i++) {
-            const int64_t rank = (uint32_t)found[i];
-            if (rank > r->last_cutoff)
-                continue;
-            for (int64_t c = 0; c < r->n_cutoffs; c++)
-                if (rank <= r->cutoffs[c]) {
-                    cut_precision[c] += (double)(found[i] >> 32) / (double)rank;
-                    cut_hits[c]++;
-                }
-        }
+    int64_t size = 0;
+    for (int64_t i = 0; i < n; i++) {
+        const unsigned distance = distance_at(d, i, wide);
+        to[size] = HIT(distance, ++count[distance]);
+        size += relevant[i];
     }
+    return size;
 }
+
+#ifdef HS_X86
+/* The same for whole sets of 64 codes, whose distances are bytes. Only relevant codes are looked at one by one: those
+ * of the same distance up to it in its set are a comparison and a population count away, so the counting itself need
+ * not keep to the order and goes to four sets of counters in turn, as in count_tile. */
+HS_AVX2 static int64_t meet_avx2(const uint8_t *d, const uint8_t *relevant, int64_t n,
+                                 uint32_t (*count)[8 * BYTE_WIDTH + 1], uint64_t *to)
+{
+    int64_t size = 0;
+    for (int64_t i = 0; i + 64 <= n; i += 64) {
+        const __m256i a = _mm256_load_si256((const __m256i *)(d + i));
+        const __m256i b = _mm256_load_si256((const __m256i *)(d + i + 32));
+        const __m256i ra = _mm256_loadu_si256((const __m256i *)(relevant + i));
+        const __m256i rb = _mm256_loadu_si256((const __m256i *)(relevant + i + 32));
+        uint64_t left = (uint32_t)_mm256_movemask_epi8(_mm256_slli_epi16(ra, 7));
+        left |= (uint64_t)(uint32_t)_mm256_movemask_epi8(_mm256_slli_epi16(rb, 7)) << 32;
+        for (; left; left &= left - 1) {
+            const int at = __builtin_ctzll(left);
+            const unsigned distance = d[i + at];
+            const __m256i same = _mm256_set1_epi8((char)distance);
+            uint64_t equal = (uint32_t)_mm256_movemask_epi8(_mm256_cmpeq_epi8(a, same));
+            equal |= (uint64_t)(uint32_t)_mm256_movemask_epi8(_mm256_cmpeq_epi8(b, same)) << 32;
+            const uint32_t here = (uint32_t)__builtin_popcountll(equal << (63 - at));
+            to[size++] = HIT(distance, count[0][distance] + count[1][distance] + count[2][distance] +
+                                           count[3][distance] + here);
+        }
+        for (int j = 0; j < 64; j += 4)
+            for (int s = 0; s < 4; s++)
+                count[s][d[i + j + s]]++;
+    }
+    return size;
+}
+#endif
 
 static unsigned visit_scores(void *state, const problem *p, int64_t query, int64_t first, const void *d, int64_t n)
 {
     const ranking *r = state;
-    uint64_t *place = r->place + query * (8 * p->width + 1);
+    const int64_t bins = 8 * p->width + 1;
+    int64_t *total = r->total + query * bins, done = 0;
+    hits *found = r->found + query;
     uint8_t relevant[TILE_MAX];
-    query += r->first_query;
-    find_relevant(p, query, first, n, relevant);
+    uint32_t count[8 * 128 + 1];
+    find_relevant(p, r->first_query + query, first, n, relevant);
+    for (int64_t b = 0; b < bins; b++)
+        count[b] = (uint32_t)total[b];
+#ifdef HS_X86
+    /* Where relevant codes are many, the plain way is faster. */
+    if (p->kernel.planes && !is_wide(p) && found->relevant < p->n_codes / 3) {
+        uint32_t split[4][8 * BYTE_WIDTH + 1];
+        memcpy(split[0], count, (size_t)bins * sizeof *count);
+        for (int s = 1; s < 4; s++)
+            memset(split[s], 0, (size_t)bins * sizeof *count);
+        done = n / 64 * 64;
+        found->size += meet_avx2(d, relevant, n, split, found->codes + found->size);
+        for (int64_t b = 0; b < bins; b++)
+            count[b] = split[0][b] + split[1][b] + split[2][b] + split[3][b];
+    }
+#endif
+    uint64_t *to = found->codes + found->size;
     if (is_wide(p))
-        score_tile(r, place, relevant, d, n, 1, query);
+        found->size += meet_portable(d, relevant, n, 1, count, to);
     else
-        score_tile(r, place, relevant, d, n, 0, query);
+        found->size += meet_portable((const uint8_t *)d + done, relevant + done, n - done, 0, count, to);
+    for (int64_t b = 0; b < bins; b++)
+        total[b] = count[b];
     return ALL_DISTANCES;
+}
+
+enum { CHUNK = 256, SUMS = 8 };
+
+/* precision = hits / rank for n codes, n a multiple of SUMS; returns the sum, and the least rank in `first`. */
+HS_INLINE double divide_chunk(const int32_t *hit, const int32_t *rank, int64_t n, double *precision, int32_t *first)
+{
+    double sum[SUMS] = {0}, total = 0;
+    int32_t least = INT32_MAX;
+    for (int64_t i = 0; i < n; i += SUMS)
+        for (int j = 0; j < SUMS; j++) { /* so many sums, that no addition waits for the one before */
+            precision[i + j] = (double)hit[i + j] / (double)rank[i + j];
+            sum[j] += precision[i + j];
+        }
+    for (int64_t i = 0; i < n; i++)
+        least = rank[i] < least ? rank[i] : least;
+    for (int j = 0; j < SUMS; j++)
+        total += sum[j];
+    *first = least;
+    return total;
+}
+
+static double divide_portable(const int32_t *hit, const int32_t *rank, int64_t n, double *precision, int32_t *first)
+{
+    return divide_chunk(hit, rank, n, precision, first);
+}
+#ifdef HS_X86
+HS_AVX2 static double divide_avx2(const int32_t *hit, const int32_t *rank, int64_t n, double *precision, int32_t *first)
+{
+    return divide_chunk(hit, rank, n, precision, first);
+}
+#endif
+
+/* The sums of a query, once all its codes have been counted and its relevant ones found. */
+static void add_scores(const problem *p, const ranking *r, int64_t query)
+{
+    const int64_t bins = 8 * p->width + 1;
+    const hits *found = r->found + query;
+    int64_t *total = r->total + query * bins, *relevant = r->relevant + query * bins;
+    uint64_t before[8 * 128 + 1], sum = 0; /* hits << 32 | codes that come before the next at a distance */
+    double (*divide)(const int32_t *, const int32_t *, int64_t, double *, int32_t *) = divide_portable;
+#ifdef HS_X86
+    if (p->kernel.planes)
+        divide = divide_avx2;
+#endif
+    for (int64_t i = 0; i < found->size; i++)
+        relevant[found->codes[i] >> 32]++;
+    for (int64_t b = 0; b < bins; b++) {
+        before[b] = sum;
+        sum += (uint64_t)relevant[b] << 32 | (uint64_t)total[b];
+    }
+    query += r->first_query;
+    for (int64_t begin = 0; begin < found->size; begin += CHUNK) {
+        int64_t n = found->size - begin < CHUNK ? found->size - begin : CHUNK;
+        int32_t hit[CHUNK], rank[CHUNK], first;
+        double precision[CHUNK];
+        for (int64_t i = 0; i < n; i++) {
+            const uint64_t code = found->codes[begin + i];
+            const uint64_t place = before[code >> 32] += (uint64_t)1 << 32;
+            rank[i] = (int32_t)((uint32_t)place + (uint32_t)code);
+            hit[i] = (int32_t)(place >> 32);
+        }
+        for (; n % SUMS; n++)
+            rank[n] = INT32_MAX, hit[n] = 0;
+        r->precision[query] += divide(hit, rank, n, precision, &first);
+        for (int64_t i = 0; i < n && first <= r->last_cutoff; i++)
+            for (int64_t c = 0; rank[i] <= r->last_cutoff && c < r->n_cutoffs; c++)
+                if (rank[i] <= r->cutoffs[c]) {
+                    r->cut_precision[query * r->n_cutoffs + c] += precision[i];
+                    r->cut_hits[query * r->n_cutoffs + c]++;
+                }
+    }
+}
+
+/* How many codes are relevant to the query. */
+static int64_t count_relevant(const problem *p, int64_t query)
+{
+    enum { WORDS = 128, STEP = 8 * WORDS }; /* so many that the count in a byte stays below 255 */
+    uint8_t relevant[STEP];
+    int64_t count = 0;
+    for (int64_t first = 0; first < p->n_codes; first += STEP) {
+        const int64_t n = p->n_codes - first < STEP ? p->n_codes - first : STEP;
+        uint64_t bytes = 0;
+        find_relevant(p, query, first, n, relevant);
+        memset(relevant + n, 0, (size_t)(STEP - n));
+        for (int w = 0; w < WORDS; w++)
+            bytes += load_word(relevant + 8 * w);
+        bytes = (bytes & 0x00ff00ff00ff00ffu) + ((bytes >> 8) & 0x00ff00ff00ff00ffu);
+        count += (int64_t)((bytes * 0x0001000100010001u) >> 48);
+    }
+    return count;
 }
 
 static int work_scores(const plan *w, int64_t q0, int64_t q1, int64_t c0, int64_t c1, int64_t job)
 {
     (void)job;
+    const problem *p = w->problem;
     ranking r = ranking_from(w, q0);
-    return work_two_scans(w, &r, q0, q1, c0, c1, visit_scores);
+    r.found = calloc((size_t)(q1 - q0), sizeof *r.found);
+    if (!r.found)
+        return -1;
+    int64_t room = 0;
+    for (int64_t q = 0; q < q1 - q0; q++) {
+        r.found[q].relevant = count_relevant(p, q0 + q);
+        room += r.found[q].relevant + 1;
+    }
+    uint64_t *codes = malloc((size_t)room * sizeof *codes), *next = codes;
+    for (int64_t q = 0; codes && q < q1 - q0; q++) {
+        r.found[q].codes = next;
+        next += r.found[q].relevant + 1;
+    }
+    int failed = !codes || scan(p, q0, q1, c0, c1, visit_scores, &r);
+    for (int64_t q = 0; !failed && q < q1 - q0; q++)
+        add_scores(p, &r, q);
+    free(codes);
+    free(r.found);
+    return failed ? -1 : 0;
 }
 
 /* What a walk along each query's full order meets. total, relevant: as in histogram. precision (n_queries): the sum
  * over relevant codes of the precision at their rank. cut_precision, cut_hits (n_queries, n_cutoffs): the same sum,
- * and the number of relevant codes, within the first `cutoffs[c]` ranks. All zero on entry; n_codes below 2**32. */
+ * and the number of relevant codes, within the first `cutoffs[c]` ranks. All zero on entry; n_codes below 2**31. */
 HS_API int hs_hamming_ap(problem *p, const int64_t *cutoffs, int64_t n_cutoffs, int64_t *total,
                          int64_t *relevant, double *precision, double *cut_precision, int64_t *cut_hits)
 {
@@ -236,6 +386,6 @@ HS_API int hs_hamming_ap(problem *p, const int64_t *cutoffs, int64_t n_cutoffs, 
                  .precision = precision, .cut_precision = cut_precision, .cut_hits = cut_hits};
     for (int64_t c = 0; c < n_cutoffs; c++)
         r.last_cutoff = cutoffs[c] > r.last_cutoff ? cutoffs[c] : r.last_cutoff;
-    plan w = {.problem = p, .work = work_scores, .context = &r, .bytes_per_query = 8 * (8 * p->width + 1)};
+    plan w = {.problem = p, .work = work_scores, .context = &r, .bytes_per_query = 2 * p->n_codes};
     return run(&w);
 }

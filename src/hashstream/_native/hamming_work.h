@@ -18,10 +18,11 @@ typedef struct {
     const uint8_t *queries;    /* (n_queries, width) */
     const uint8_t *codes;      /* (n_codes, width), or any number of rows where `rows` picks n_codes of them */
     const int64_t *rows;       /* (n_codes) ascending row numbers, or NULL: every row */
-    const void *query_labels;  /* (n_queries) int32, or (n_queries, label_words) uint64; NULL: no labels */
+    const void *query_labels;  /* (n_queries) classes, or (n_queries, label_words) uint64; NULL: no labels */
     const void *code_labels;   /* (n_codes) likewise */
     int64_t n_queries, n_codes, width;
     int64_t label_words;       /* 0: classes, relevant if equal; else indicator bits, relevant if one is shared */
+    int64_t label_bytes;       /* of a class: 1 (unsigned) or 4 */
     int64_t n_threads;
     int64_t portable;          /* not 0: leave the vector paths alone */
     kernel kernel;             /* filled in by plan_jobs */
@@ -139,7 +140,7 @@ static void plan_jobs(plan *w)
     if (work < 2e6)
         w->n_threads = 1;
     int64_t most = BLOCK_BYTES / (w->bytes_per_query + 1);
-    most = most > BLOCK_MAX ? BLOCK_MAX : most < QUAD ? QUAD : most;
+    most = most > BLOCK_MAX ? BLOCK_MAX : most < QUAD ? QUAD : most / QUAD * QUAD;
     w->n_ranges = w->divide_codes && w->n_threads > 1 && p->n_queries < 4 * w->n_threads ? w->n_threads : 1;
     /* Two blocks for a thread, so that one that was held up does not hold up the rest. */
     int64_t shares = w->n_threads > 1 && w->n_ranges == 1 ? 2 * w->n_threads : 1;

@@ -29,6 +29,7 @@ class _Problem(ctypes.Structure):
         ("n_codes", c_int64),
         ("width", c_int64),
         ("label_words", c_int64),
+        ("label_bytes", c_int64),
         ("n_threads", c_int64),
         ("portable", c_int64),
         ("kernel", c_void_p * 8),
@@ -94,6 +95,7 @@ def _problem(
     if labels is not None:
         problem.query_labels, problem.code_labels = labels.queries.ctypes.data, labels.codes.ctypes.data
         problem.label_words = labels.codes.shape[1] if labels.codes.ndim == 2 else 0
+        problem.label_bytes = labels.codes.itemsize
     return problem
 
 

@@ -10,7 +10,7 @@ __all__ = ["Labels", "check_labels", "pack_labels"]
 
 
 class Labels(NamedTuple):
-    """Both sides: 1-D int32 classes (relevant: equal), or 2-D uint64 bits (relevant: one is shared)."""
+    """1-D uint8 or int32 classes (relevant: equal), or 2-D uint64 bits (relevant: one is shared)."""
 
     queries: np.ndarray
     codes: np.ndarray
@@ -53,14 +53,16 @@ def _classes(queries: np.ndarray, codes: np.ndarray) -> Labels:
     for side in (queries, codes):
         if len(side) and not np.issubdtype(side.dtype, np.integer) and side.dtype != np.bool_:
             raise ValueError(f"class labels must be integers, got dtype {side.dtype}")
-    limits = np.iinfo(np.int32)
-    for side in (queries, codes):
-        if len(side) and (side.min() < limits.min or side.max() > limits.max):
-            # Only equality matters, so large numbers may as well be their position among all that occur.
-            position = np.unique(np.concatenate([queries, codes]), return_inverse=True)[1]
-            queries, codes = position[: len(queries)], position[len(queries) :]
-            break
-    return Labels(np.ascontiguousarray(queries, np.int32), np.ascontiguousarray(codes, np.int32))
+    if not len(queries) or not len(codes):
+        return Labels(np.zeros(len(queries), np.uint8), np.zeros(len(codes), np.uint8))
+    low, high = min(queries.min(), codes.min()), max(queries.max(), codes.max())
+    if low < np.iinfo(np.int32).min or high > np.iinfo(np.int32).max:
+        # Only equality matters, so large numbers may as well be their position among all that occur.
+        position = np.unique(np.concatenate([queries, codes]), return_inverse=True)[1]
+        queries, codes = position[: len(queries)], position[len(queries) :]
+        low, high = 0, position.max()
+    dtype = np.uint8 if low >= 0 and high <= 255 else np.int32
+    return Labels(np.ascontiguousarray(queries, dtype), np.ascontiguousarray(codes, dtype))
 
 
 def _indicators(queries: np.ndarray, codes: np.ndarray) -> Labels:

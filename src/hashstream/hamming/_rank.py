@@ -133,7 +133,7 @@ def stable_scores(
     Parameters
     ----------
     queries, codes, labels, n_bits, n_threads
-        As in `histogram`; fewer than 2**32 codes.
+        As in `histogram`; fewer than 2**31 codes.
     at : sequence of int, at least 1
         The N of AP@N.
     k : sequence of int, at least 1
@@ -155,8 +155,8 @@ def stable_scores(
     """
     queries, codes = check_pair(queries, codes)
     bins = check_n_bits(n_bits, codes.shape[1]) + 1
-    if len(codes) >= 2**32:
-        raise ValueError(f"stable_scores takes fewer than 2**32 codes, got {len(codes)}")
+    if len(codes) >= 2**31:
+        raise ValueError(f"stable_scores takes fewer than 2**31 codes, got {len(codes)}")
     for name, values, least in (("at", at, 1), ("k", k, 1), ("radius", radius, 0)):
         if any(value < least for value in values):
             raise ValueError(f"{name} must be at least {least}, got {list(values)}")
