@@ -181,7 +181,8 @@ HS_API int hs_hamming_rank(problem *p, int32_t *order)
 
 /* Count the codes of a tile by distance and write down the relevant ones; returns how many those are. Written without
  * a branch: `to` needs room for one more than that. */
-HS_INLINE int64_t meet_portable(const void *d, const uint8_t *relevant, int64_t n, int wide, uint32_t *count, uint64_t *to)
+HS_INLINE int64_t meet_portable(const void *d, const uint8_t *relevant, int64_t n, int wide, uint32_t *count,
+                                uint64_t *to)
 {
     int64_t size = 0;
     for (int64_t i = 0; i < n; i++) {
