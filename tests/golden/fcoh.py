@@ -58,7 +58,7 @@ def check_first_class(fixture: dict[str, np.ndarray], name: str, mu: float, n_t:
         float(fixture["lambda1"]) * ones / scale, float(fixture["lambda2"]) * ones / scale,
     )  # fmt: skip
     rate = Rate(False, 1.0)
-    C = walk(batch.K, batch.P, [next(class_steps(batch))], descend(rate), rate, True)
+    C = walk(batch.K, batch.P, [next(class_steps(batch))], descend(rate), rate)
     gradient = -Z.T @ C
     np.testing.assert_allclose(gradient, fixture["grad_first"], rtol=0, atol=TOLERANCE, err_msg=name)
     np.testing.assert_allclose(

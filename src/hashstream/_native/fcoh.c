@@ -24,6 +24,7 @@ typedef struct {
     const double *dissimilar; /* (classes) lambda2, already scaled */
     double center_weight;     /* how many samples a class mean counts for; 0: the equations of the paper */
     int64_t class_wise;       /* 0: one step for the whole batch */
+    int64_t passes;           /* how often every class has its turn */
 } hs_fcoh_batch;
 
 typedef struct {
@@ -33,6 +34,7 @@ typedef struct {
     double horizon;    /* after this many it falls no further */
     double taken;      /* steps taken so far; counts on */
     double curvature;  /* running mean of the class curvatures; 0 before the first */
+    double steepest, longest; /* scratch: the largest of a batch that takes one step */
 } hs_fcoh_rate;
 
 /* The length of the next step. The NumPy twin explains the rule. */
@@ -76,12 +78,17 @@ static double hs_fcoh_step(hs_fcoh_rate *rate, double curvature, double length)
 #define DISPATCH(x) x
 #endif
 
+static size_t hs_fcoh_work(const hs_fcoh_batch *batch)
+{
+    const size_t m = (size_t)batch->m, r = (size_t)batch->r, n = (size_t)batch->n;
+    return m * r + (n + (size_t)batch->classes) * r + 2 * r * r + 3 * r + n + (n > r ? n : r);
+}
+
 /* K (m, m), P (m, r): in, and out after all steps. C (m, r): out, W grows by Z^T C; zero where no row moved W.
  * Returns 0, or -1 where memory ran out. */
 HS_API int hs_fcoh_f32(const hs_fcoh_batch *batch, const float *K, float *P, float *C, hs_fcoh_rate *rate)
 {
-    const size_t m = (size_t)batch->m, r = (size_t)batch->r, n = (size_t)batch->n;
-    float *work = malloc((m * r + 2 * r * r + 3 * r + n + (n > r ? n : r)) * sizeof *work);
+    float *work = malloc(hs_fcoh_work(batch) * sizeof *work);
     if (!work) return -1;
     DISPATCH(steps_f32)(batch, K, P, C, work, rate);
     free(work);
@@ -90,8 +97,7 @@ HS_API int hs_fcoh_f32(const hs_fcoh_batch *batch, const float *K, float *P, flo
 
 HS_API int hs_fcoh_f64(const hs_fcoh_batch *batch, const double *K, double *P, double *C, hs_fcoh_rate *rate)
 {
-    const size_t m = (size_t)batch->m, r = (size_t)batch->r, n = (size_t)batch->n;
-    double *work = malloc((m * r + 2 * r * r + 3 * r + n + (n > r ? n : r)) * sizeof *work);
+    double *work = malloc(hs_fcoh_work(batch) * sizeof *work);
     if (!work) return -1;
     DISPATCH(steps_f64)(batch, K, P, C, work, rate);
     free(work);

@@ -89,28 +89,36 @@ static TARGET double NAME(largest_eigenvalue)(const REAL *A, int64_t lda, int64_
     return value * HS_POWER_MARGIN;
 }
 
+/* Bring all codes up to their projections. */
+static TARGET void NAME(follow)(REAL *S, REAL *total, REAL *B, const REAL *P, const hs_fcoh_batch *batch)
+{
+    const REAL weight = (REAL)batch->center_weight;
+    const int64_t r = batch->r, coded = weight > 0 ? batch->m : batch->n; /* rows whose codes take part */
+    for (int64_t i = 0; i < coded; i++)
+        NAME(follow_flips)(S, total, B + i * r, P + i * r, r, i < batch->n ? (REAL)1 : weight);
+}
+
 /* See hs_fcoh_* in fcoh.c for what the arguments mean. */
 static TARGET void NAME(steps)(const hs_fcoh_batch *batch, const REAL *K, REAL *P, REAL *C, REAL *work, hs_fcoh_rate *rate)
 {
-    const int64_t m = batch->m, n = batch->n, r = batch->r;
+    const int64_t m = batch->m, n = batch->n, r = batch->r, moved = n + batch->classes;
     const REAL weight = (REAL)batch->center_weight;
-    const int64_t coded = weight > 0 ? m : n; /* rows whose codes take part */
-    REAL *B = work, *S = B + m * r, *H = S + r * r, *total = H + r * r, *own = total + r, *v = own + r;
-    REAL *u = v + r, *next = u + n;
+    REAL *B = work, *D = B + m * r, *S = D + moved * r, *H = S + r * r;
+    REAL *total = H + r * r, *own = total + r, *v = own + r, *u = v + r, *next = u + n;
 
-    for (int64_t i = 0; i < coded * r; i++) B[i] = P[i] > 0 ? (REAL)1 : (REAL)-1;
+    for (int64_t i = 0; i < m * r; i++) B[i] = P[i] > 0 ? (REAL)1 : (REAL)-1;
     for (int64_t i = 0; i < r * r; i++) S[i] = 0;
     for (int64_t k = 0; k < r; k++) total[k] = 0;
-    NAME(add_codes)(S, total, B, n, r, 1, 1);
-    if (coded > n) NAME(add_codes)(S, total, B + n * r, m - n, r, weight, weight);
     for (int64_t k = 0; k < r; k++) v[k] = (REAL)(1 + 0.01 * (double)k);
+    NAME(add_codes)(S, total, B, n, r, 1, 1);
+    if (weight > 0) NAME(add_codes)(S, total, B + n * r, m - n, r, weight, weight);
 
-    double steepest = 0, longest = 0; /* of all classes, where they share one step */
-    for (int64_t c = 0; c < batch->classes; c++) {
-        const int64_t start = batch->first[c], count = batch->first[c + 1] - start, mean = n + c;
+    for (int64_t turn = 0; turn < batch->passes * batch->classes; turn++) {
+        const int64_t c = turn % batch->classes, mean = n + c;
+        const int64_t start = batch->first[c], count = batch->first[c + 1] - start;
         const double similar = batch->similar[c], dissimilar = batch->dissimilar[c];
         const REAL excess = (REAL)(2 * (similar - dissimilar));
-        REAL *G = C + start * r, *sigma = C + mean * r;
+        REAL *G = D + start * r, *sigma = D + mean * r;
 
         /* H = 2 l1 Bc Bc^T + 2 l2 Bn Bn^T, with Bn Bn^T = S - Bc Bc^T. */
         for (int64_t k = 0; k < r * r; k++) H[k] = (REAL)(2 * dissimilar) * S[k];
@@ -138,26 +146,25 @@ static TARGET void NAME(steps)(const hs_fcoh_batch *batch, const REAL *K, REAL *
             }
         }
         const double length = (double)K[mean * m + mean];
-        if (!batch->class_wise) {
-            if (curvature > steepest) steepest = curvature;
-            if (length > longest) longest = length;
+        if (batch->class_wise) {
+            const REAL step = (REAL)hs_fcoh_step(rate, curvature, length);
+            for (int64_t k = 0; k < count * r; k++) C[start * r + k] += G[k] *= -step;
+            for (int64_t k = 0; k < r; k++) C[mean * r + k] += sigma[k] *= -step;
+            NAME(add_product)(P, K + start, m, G, m, count, r);
+            NAME(add_product)(P, K + mean, m, sigma, m, 1, r);
+            NAME(follow)(S, total, B, P, batch);
             continue;
         }
 
-        const REAL step = (REAL)hs_fcoh_step(rate, curvature, length);
-        for (int64_t k = 0; k < count * r; k++) G[k] *= -step;
-        for (int64_t k = 0; k < r; k++) sigma[k] *= -step;
-        NAME(add_product)(P, K + start, m, G, m, count, r);
-        NAME(add_product)(P, K + mean, m, sigma, m, 1, r);
-        for (int64_t i = 0; i < coded; i++)
-            NAME(follow_flips)(S, total, B + i * r, P + i * r, r, i < n ? (REAL)1 : weight);
-    }
-
-    if (!batch->class_wise) {
+        /* One step for all classes, when the last of them has had its say. */
+        rate->steepest = c == 0 || curvature > rate->steepest ? curvature : rate->steepest;
+        rate->longest = c == 0 || length > rate->longest ? length : rate->longest;
+        if (c + 1 < batch->classes) continue;
         for (int64_t j = 0; j < n; j++) u[j] = (REAL)(1 + 0.01 * (double)j);
-        if (rate->automatic) steepest *= NAME(largest_eigenvalue)(K, m, n, u, next);
-        const REAL step = (REAL)hs_fcoh_step(rate, steepest, longest);
-        for (int64_t k = 0; k < (n + batch->classes) * r; k++) C[k] *= -step;
-        NAME(add_product)(P, K, m, C, m, n + batch->classes, r);
+        const double spread = rate->automatic ? NAME(largest_eigenvalue)(K, m, n, u, next) : 0;
+        const REAL step = (REAL)hs_fcoh_step(rate, rate->steepest * spread, rate->longest);
+        for (int64_t k = 0; k < moved * r; k++) C[k] += D[k] *= -step;
+        NAME(add_product)(P, K, m, D, m, moved, r);
+        NAME(follow)(S, total, B, P, batch);
     }
 }

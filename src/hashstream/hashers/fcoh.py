@@ -34,7 +34,10 @@ from hashstream.hashers.labels import Labels
 
 __all__ = ["FCOH"]
 
-AUTO_RATE = 2.0
+# Chosen on the last 1,000 of 20,000 stream rows of MNIST and of CIFAR-10 and Tiny-ImageNet features; queries were not
+# looked at. All of them lie on a plateau: halving or doubling one moves mAP by about 0.01.
+AUTO_RATE = 1.0
+AUTO_PASSES = 4
 AUTO_ROWS = 100
 BALANCE = 3.0
 EXPLODED = 1e3
@@ -70,6 +73,9 @@ class FCOH(OnlineHasher):
     center_weight : "auto" or float
         For how many samples a class's running mean counts among the codes of a batch; also for classes that the batch
         lacks. "auto" is 1 with ``learning_rate="auto"`` and 0, the paper's equations, otherwise.
+    passes : "auto" or int
+        How often every class of a batch has its turn. "auto" is 4 with ``learning_rate="auto"`` (further passes are
+        cheap in batch space) and 1, the paper's algorithm, otherwise.
     horizon : int
         How many samples the average of the iterates reaches back at most; smaller follows drift faster.
     sweeps, fit_weight, ridge : int, float, float
@@ -128,6 +134,7 @@ class FCOH(OnlineHasher):
         class_wise: bool = True,
         relaxation: str = "semi",
         center_weight: float | str = "auto",
+        passes: int | str = "auto",
         horizon: int = 50_000,
         sweeps: int = 3,
         fit_weight: float = 1.0,
@@ -145,6 +152,7 @@ class FCOH(OnlineHasher):
         self.class_wise = class_wise
         self.relaxation = relaxation
         self.center_weight = center_weight
+        self.passes = passes
         self.horizon = horizon
         self.sweeps = sweeps
         self.fit_weight = fit_weight
@@ -192,6 +200,8 @@ class FCOH(OnlineHasher):
         for name in ("fit_weight", "ridge"):
             if not _positive(getattr(self, name)):
                 raise ValueError(f"{name} must be a positive number, not {getattr(self, name)!r}")
+        if self.passes != "auto":
+            check_count("passes", self.passes, 1)
         check_count("sweeps", self.sweeps, 1)
         check_count("horizon", self.horizon, 1)
 
@@ -326,10 +336,10 @@ class FCOH(OnlineHasher):
             if self.relaxation == "discrete":
                 move = discrete(K, self.fit_weight, self.ridge * (energy or 1.0), self.sweeps)
             if rows.indicator is None:
-                steps = class_steps(self._batch(rows, K, P))
+                steps = list(class_steps(self._batch(rows, K, P)))
             else:
-                steps = self._label_steps(rows, rows.indicator)
-            C = walk(K, P, steps, move, rate, self.class_wise)
+                steps = list(self._label_steps(rows, rows.indicator))
+            C = walk(K, P, steps, move, rate, self.class_wise, self._passes)
         else:
             C = take_steps(self._batch(rows, K, P), rate)
 
@@ -345,7 +355,7 @@ class FCOH(OnlineHasher):
         own = rows.counts + weight
         other = rows.n - rows.counts + weight * (len(rows.classes) - 1 + len(rows.absent))
         similar, dissimilar = self._pair_weights(own, other, rows.counts, rows.n)
-        return Batch(K, P, rows.first, similar, dissimilar, weight, self.class_wise)
+        return Batch(K, P, rows.first, similar, dissimilar, weight, self.class_wise, self._passes)
 
     def _pair_weights(
         self, own: np.ndarray, other: np.ndarray, n_c: np.ndarray, n_t: int
@@ -378,6 +388,12 @@ class FCOH(OnlineHasher):
                 similar, dissimilar = self._pair_weights(own.sum(), other.sum(), np.float64(len(members)), n)
                 groups.append(Group(members[group_of.ravel() == g], other, float(dissimilar)))
             yield ClassStep(members, mean, own, float(similar), groups)
+
+    @property
+    def _passes(self) -> int:
+        if self.passes == "auto":
+            return AUTO_PASSES if self._automatic else 1
+        return int(self.passes)
 
     @property
     def _center_weight(self) -> float:

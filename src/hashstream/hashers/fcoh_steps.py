@@ -12,7 +12,7 @@ discrete variant use.
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -67,6 +67,8 @@ class Batch:
     first : (classes + 1,) int64, the first sample of each class, and n. The mean of class c is row n + c.
     similar, dissimilar : (classes,) float64, lambda1 and lambda2 of each class's step, already scaled.
     center_weight : for how many samples a class mean counts among the codes; 0 in the paper's equations.
+    class_wise : False for one step for the whole batch, along the sum of the classes' gradients.
+    passes : how often every class has its turn.
     """
 
     K: np.ndarray
@@ -76,6 +78,7 @@ class Batch:
     dissimilar: np.ndarray
     center_weight: float = 0.0
     class_wise: bool = True
+    passes: int = 1
 
 
 @dataclass
@@ -102,57 +105,70 @@ class ClassStep:
 def take_steps(batch: Batch, rate: Rate) -> np.ndarray:
     """Take every class's step: P moves, `rate` counts on, and C (m, r) comes back, so that W grows by Z^T C."""
     if lib is None:
-        return walk(batch.K, batch.P, class_steps(batch), descend(rate), rate, batch.class_wise)
+        steps = list(class_steps(batch))
+        return walk(batch.K, batch.P, steps, descend(rate), rate, batch.class_wise, batch.passes)
     return _native_steps(batch, rate)
 
 
 # ---- the twin
 
-Move = Callable[[np.ndarray, np.ndarray, ClassStep, int], tuple[np.ndarray, np.ndarray, float]]
+Move = Callable[[np.ndarray, np.ndarray, ClassStep], tuple[np.ndarray, np.ndarray, float]]
+"""(P, B, step) -> what is taken from the class's rows, from its mean's row, and the curvature of that, all before the
+length of the step."""
 
 
 def walk(
-    K: np.ndarray, P: np.ndarray, steps: Iterable[ClassStep], move: Move, rate: Rate, class_wise: bool
+    K: np.ndarray,
+    P: np.ndarray,
+    steps: list[ClassStep],
+    move: Move,
+    rate: Rate,
+    class_wise: bool = True,
+    passes: int = 1,
 ) -> np.ndarray:
-    """Let every class take its step with the codes that the step before it has left (or, unless `class_wise`, all
-    classes one common step). `move` says what a class wants; see `descend`."""
+    """Let every class take its step with the codes that the step before it has left, or, unless `class_wise`, all
+    classes one common step; `passes` times over. `move` says where a class wants to go; see `descend`."""
     C = np.zeros_like(P)
-    r = P.shape[1]
-    steepest = longest = 0.0
-    samples = np.empty(0, np.intp)
-    for step in steps:
-        B = np.where(P > 0, 1, -1).astype(P.dtype)
-        G, sigma, curvature = move(P, B, step, r)
-        length = float(K[step.mean, step.mean])
-        if not class_wise:
-            C[step.rows] += G
-            C[step.mean] += sigma
-            steepest, longest = max(steepest, curvature), max(longest, length)
-            samples = np.union1d(samples, step.rows)
-            continue
-        if rate.automatic:
-            curvature *= largest_eigenvalue(K[np.ix_(step.rows, step.rows)])[0]
-        size = P.dtype.type(rate.step(curvature, length))
-        C[step.rows] -= size * G
-        C[step.mean] -= size * sigma
-        P -= size * (K[:, step.rows] @ G + np.outer(K[:, step.mean], sigma))
-    if not class_wise:
-        if rate.automatic:
-            steepest *= largest_eigenvalue(K[np.ix_(samples, samples)])[0]
-        C *= -P.dtype.type(rate.step(steepest, longest))
-        P += K @ C
+    together = steps if class_wise else [steps]
+    for _ in range(passes):
+        for turn in together:
+            C += _turn(K, P, turn if isinstance(turn, list) else [turn], move, rate, class_wise)
     return C
+
+
+def _turn(
+    K: np.ndarray, P: np.ndarray, classes: list[ClassStep], move: Move, rate: Rate, class_wise: bool
+) -> np.ndarray:
+    """One step, of one class or of all; P moves by K D, and D (m, r) comes back."""
+    B = np.where(P > 0, 1, -1).astype(P.dtype)
+    D = np.zeros_like(P)
+    curvature = length = 0.0
+    for step in classes:
+        G, sigma, own_curvature = move(P, B, step)
+        D[step.rows] += G
+        D[step.mean] += sigma
+        curvature, length = max(curvature, own_curvature), max(length, float(K[step.mean, step.mean]))
+    if rate.automatic:
+        rows = np.unique(np.concatenate([step.rows for step in classes]))
+        curvature *= largest_eigenvalue(K[np.ix_(rows, rows)])[0]
+    D *= -P.dtype.type(rate.step(curvature, length))
+    if class_wise:
+        rows = np.append(classes[0].rows, classes[0].mean)
+        P += K[:, rows] @ D[rows]
+    else:
+        P += K @ D
+    return D
 
 
 def descend(rate: Rate) -> Move:
     """The gradient step: G = Pc H - g for the rows, sigma(p) for the mean (Eq. "derivative" of the paper)."""
     v: np.ndarray | None = None  # one class's leading direction is a good start for the next
 
-    def move(P: np.ndarray, B: np.ndarray, step: ClassStep, r: int) -> tuple[np.ndarray, np.ndarray, float]:
+    def move(P: np.ndarray, B: np.ndarray, step: ClassStep) -> tuple[np.ndarray, np.ndarray, float]:
         nonlocal v
-        G = np.empty((len(step.rows), r), P.dtype)
+        G = np.empty((len(step.rows), P.shape[1]), P.dtype)
         curvature = 0.0
-        for rows, H, g in _quadratics(B, step, r):
+        for rows, H, g in _quadratics(B, step):
             G[np.searchsorted(step.rows, rows)] = P[rows] @ H - g
             if rate.automatic:
                 value, v = largest_eigenvalue(H, v)
@@ -172,28 +188,28 @@ def discrete(K: np.ndarray, fit_weight: float, ridge: float, sweeps: int) -> Mov
     the smallest change of W that trades its size against the error. Walk it with a Rate of 1, unautomatic.
     """
 
-    def move(P: np.ndarray, B: np.ndarray, step: ClassStep, r: int) -> tuple[np.ndarray, np.ndarray, float]:
+    def move(P: np.ndarray, B: np.ndarray, step: ClassStep) -> tuple[np.ndarray, np.ndarray, float]:
         codes = B[step.rows].copy()
-        for rows, H, g in _quadratics(B, step, r):
+        for rows, H, g in _quadratics(B, step):
             at = np.searchsorted(step.rows, rows)
             M, q, b = H / 2, g / 2, codes[at]
             wish = q + fit_weight * P[rows]
             for _ in range(sweeps):
-                for k in range(r):
+                for k in range(len(M)):
                     b[:, k] = np.where(wish[:, k] - b @ M[:, k] + b[:, k] * M[k, k] > 0, 1, -1)
             codes[at] = b
         Kcc = K[np.ix_(step.rows, step.rows)]
         damped = Kcc + (ridge / fit_weight) * np.eye(len(Kcc), dtype=K.dtype)
         wanted = np.linalg.solve(damped, codes - P[step.rows])
-        return -wanted.astype(P.dtype), np.zeros(r, P.dtype), 0.0
+        return -wanted.astype(P.dtype), np.zeros(P.shape[1], P.dtype), 0.0
 
     return move
 
 
-def _quadratics(B: np.ndarray, step: ClassStep, r: int) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
+def _quadratics(B: np.ndarray, step: ClassStep) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
     """For each group of a class its rows and its quadratic: H = 2 l1 Bc Bc^T + 2 l2 Bn Bn^T (r, r) and
     g = 2 r (l1 Bc 1 - l2 Bn 1) (r,), Bc and Bn the codes of the similar and the dissimilar rows."""
-    dtype = B.dtype.type
+    dtype, r = B.dtype.type, B.shape[1]
     own = step.similar_weights.astype(B.dtype)
     SB, S = own @ B, (B * own[:, None]).T @ B
     for group in step.groups:
@@ -247,6 +263,7 @@ class _CBatch(ctypes.Structure):
         ("dissimilar", ctypes.c_void_p),
         ("center_weight", ctypes.c_double),
         ("class_wise", ctypes.c_int64),
+        ("passes", ctypes.c_int64),
     )
 
 
@@ -258,6 +275,8 @@ class _CRate(ctypes.Structure):
         ("horizon", ctypes.c_double),
         ("taken", ctypes.c_double),
         ("curvature", ctypes.c_double),
+        ("steepest", ctypes.c_double),
+        ("longest", ctypes.c_double),
     )
 
 
@@ -273,7 +292,7 @@ def _native_steps(batch: Batch, rate: Rate) -> np.ndarray:
     C = np.zeros_like(batch.P)
     c_batch = _CBatch(
         m, int(first[-1]), classes, r, first.ctypes.data, similar.ctypes.data, dissimilar.ctypes.data,
-        batch.center_weight, batch.class_wise,
+        batch.center_weight, batch.class_wise, batch.passes,
     )  # fmt: skip
     c_rate = _CRate(rate.automatic, rate.rate, rate.slowing, rate.horizon, rate.taken, rate.curvature)
     call = _KERNEL[K.dtype.char]
