@@ -28,16 +28,17 @@ __all__ = ["app"]
 console = Console()
 app = typer.Typer(
     help="Learn compact binary codes from a labelled stream, and search them while they are learned.\n\n"
-    "Begin with: [bold]hashstream demo --out demo-output[/]",
+    "Begin with: `hashstream demo --out demo-output`",
     no_args_is_help=True,
-    rich_markup_mode="rich",
+    rich_markup_mode="markdown",
+    add_completion=False,
     pretty_exceptions_show_locals=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 data_app = typer.Typer(
     help="Which data sets there are, and where they are found on this machine.",
     no_args_is_help=True,
-    epilog="Example: [bold]HASHSTREAM_DATA=~/data hashstream data list[/]",
+    epilog="Example: `HASHSTREAM_DATA=~/data hashstream data list`",
 )
 app.add_typer(data_app, name="data")
 
@@ -62,7 +63,7 @@ def fail(message: object, code: int = 2) -> NoReturn:
 # ---- demo
 
 
-@app.command(epilog="Example: [bold]hashstream demo --out demo-output --bits 64[/]")
+@app.command(epilog="Example: `hashstream demo --out demo-output --bits 64`")
 def demo(
     out: Annotated[Path, typer.Option(help="Folder for the two pictures; made if it is not there.")],
     dataset: Annotated[
@@ -90,13 +91,13 @@ def demo(
 
 
 @app.command(
-    epilog="Example: [bold]hashstream bench --dataset mnist --methods FCOH,LSH --bits 16,32 --runs 3 "
-    "--out results[/]"
-    "\n\nOne method with other settings: [bold]hashstream bench --dataset mnist --methods FCOH "
-    "--set learning_rate=0.01 --set gradient_scale=class --out results[/]"
+    epilog="Example: `hashstream bench --dataset mnist --methods FCOH,LSH --bits 16,32 --runs 3 "
+    "--out results`"
+    "\n\nOne method with other settings: `hashstream bench --dataset mnist --methods FCOH "
+    "--set learning_rate=0.01 --set gradient_scale=class --out results`"
 )
 def bench(
-    dataset: Annotated[str, typer.Option(help="A name from [bold]hashstream data list[/].")],
+    dataset: Annotated[str, typer.Option(help="A name from `hashstream data list`.")],
     out: Annotated[Path, typer.Option(help="Folder of results.csv; rows are appended.")],
     methods: Annotated[str, typer.Option(help="Names, with commas between.")] = "FCOH,LSH",
     bits: Annotated[str, typer.Option(help="Code lengths, with commas between.")] = "32",
@@ -265,7 +266,7 @@ def _settings(pairs: list[str], methods: dict[str, Callable[..., Any]]) -> dict[
 # ---- perf
 
 
-@app.command(epilog="Example: [bold]hashstream perf hamming --quick[/]")
+@app.command(epilog="Example: `hashstream perf hamming --quick`")
 def perf(
     name: Annotated[str, typer.Argument(help="Which benchmark: fcoh, hamming.")],
     quick: Annotated[
@@ -291,7 +292,7 @@ def perf(
 # ---- data, version
 
 
-@data_app.command("list", epilog="Example: [bold]hashstream data list[/]")
+@data_app.command("list", epilog="Example: `hashstream data list`")
 def data_list() -> None:
     """Every data set by name, what it is, and whether it is here."""
     table = Table(box=None, padding=(0, 2, 0, 0))
@@ -307,7 +308,7 @@ def data_list() -> None:
     console.print(table, highlight=False)
 
 
-@data_app.command("where", epilog="Example: [bold]hashstream data where[/]")
+@data_app.command("where", epilog="Example: `hashstream data where`")
 def data_where() -> None:
     """The folders that are looked in, first come first, and the files found there."""
     try:
@@ -323,7 +324,7 @@ def data_where() -> None:
         fail(error)
 
 
-@app.command(epilog="Example: [bold]hashstream version[/]")
+@app.command(epilog="Example: `hashstream version`")
 def version() -> None:
     """Versions of hashstream and what it stands on, and whether the compiled kernels are in use."""
     console.print(hashstream.show_versions(), highlight=False, soft_wrap=True)
