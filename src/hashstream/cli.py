@@ -197,8 +197,6 @@ def _summary(
     first, last = points[0], points[-1]
     shown = [(first, "mAP")] * (first != last) + [(last, metric) for metric in metrics]
     table = Table(
-        title=f"{dataset}, the paper's protocol, ties {ties!r}: mean ± standard deviation over runs",
-        title_justify="left",
         box=None,
         padding=(0, 2, 0, 0),
     )
@@ -215,6 +213,7 @@ def _summary(
             "-".join(map(str, counts)),
             *("none" if cell is None else str(cell) for cell in cells),
         )
+    console.print(f"\n{dataset}, the paper's protocol, ties {ties!r}: mean ± standard deviation over runs")
     console.print(table)
     console.print(f"All rows: {results.path}", soft_wrap=True)
 

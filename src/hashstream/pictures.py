@@ -49,7 +49,7 @@ def learning_curves(
         axes.annotate(
             f"{value[0]:.2f} after {n[0]:,}",
             (n[0], value[0]),
-            (10, -4),
+            (8, -14),
             textcoords="offset points",
             color=colour,
         )

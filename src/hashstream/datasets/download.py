@@ -8,9 +8,8 @@ from __future__ import annotations
 import gzip
 import hashlib
 import http.client
-import os
-import tempfile
 import urllib.request
+import uuid
 import zlib
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -61,14 +60,14 @@ def fetch(
     if not base_url.startswith(("http://", "https://")):
         raise DatasetError(f"the download address {base_url!r} has to begin with http:// or https://")
     url = f"{base_url.rstrip('/')}/{pinned.name}"
+    part = folder / f"{pinned.name}.{uuid.uuid4().hex}.part"  # nobody else's, though two may download at once
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        handle, name = tempfile.mkstemp(dir=folder, prefix=f"{pinned.name}.", suffix=".part")
+        part.touch(exist_ok=False)
     except OSError as error:
         raise DatasetError(f"{folder} cannot be written to ({error})") from error
-    part = Path(name)
     try:
-        with os.fdopen(handle, "wb") as file:
+        with part.open("wb") as file:
             _copy(url, file.write, pinned, timeout, progress)
         content = read(part, pinned)
         part.replace(folder / pinned.name)
