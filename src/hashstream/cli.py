@@ -280,7 +280,7 @@ def perf(
     folder = root / "benchmarks"
     if not (folder / "harness.py").is_file():
         fail("the benchmarks are part of the sources, not of the installed package: run this in a checkout.")
-    known = sorted(p.stem for p in folder.glob("*.py") if p.stem not in ("__init__", "harness"))
+    known = sorted(path.stem for path in folder.glob("*.py") if "\ndef main(" in f"\n{path.read_text()}")
     if name not in known:
         fail(f"there is no benchmark {name!r}: choose from {', '.join(known) or 'none yet'}")
     sys.path.insert(0, str(root))  # ours, before any other package that is called benchmarks
