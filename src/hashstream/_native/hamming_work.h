@@ -65,7 +65,7 @@ static unsigned scan_rows(const problem *p, int64_t q0, int64_t q, const uint8_t
 static int scan(const problem *p, int64_t q0, int64_t q1, int64_t c0, int64_t c1, visitor visit, void *state)
 {
     const int64_t width = p->width, tile = tile_codes(width), queries = q1 - q0;
-    const int64_t quads = (queries + QUAD - 1) / QUAD, table = 32 * width;
+    const int64_t quads = (queries + QUAD - 1) / QUAD, table = 32 * width; /* bytes */
     const int by_planes = p->kernel.planes && queries > FEW_QUERIES;
     int failed = 0;
     unsigned *limits = malloc((size_t)queries * sizeof *limits);
@@ -79,9 +79,9 @@ static int scan(const problem *p, int64_t q0, int64_t q1, int64_t c0, int64_t c1
     }
     for (int64_t q = 0; q < queries; q++)
         limits[q] = ALL_DISTANCES;
-    uint8_t *d = aligned(d_memory), *tables = aligned(tables_memory);
+    uint8_t *d = aligned(d_memory);
 #ifdef HS_PLANES
-    uint8_t *planes = aligned(planes_memory);
+    uint8_t *planes = aligned(planes_memory), *tables = aligned(tables_memory);
     for (int64_t q = 0; by_planes && q < quads * QUAD; q++) /* the last quad is filled up with its last query */
         make_tables(p->queries + (q0 + (q < queries ? q : queries - 1)) * width, width, tables + q * table);
 #endif
