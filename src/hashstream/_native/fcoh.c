@@ -11,6 +11,8 @@
 
 #include "cpu.h"
 
+#if defined(__GNUC__) || defined(__clang__) /* for vectors as a type; elsewhere the NumPy twin serves */
+
 #define HS_POWER_ROUNDS 6
 #define HS_POWER_MARGIN 1.05
 
@@ -81,7 +83,7 @@ static double hs_fcoh_step(hs_fcoh_rate *rate, double curvature, double length)
 static size_t hs_fcoh_work(const hs_fcoh_batch *batch)
 {
     const size_t m = (size_t)batch->m, r = (size_t)batch->r, n = (size_t)batch->n;
-    return m * r + (n + (size_t)batch->classes) * r + 2 * r * r + 3 * r + n + (n > r ? n : r);
+    return 2 * m * r + (n + (size_t)batch->classes) * r + 2 * r * r + 3 * r + n + (n > r ? n : r);
 }
 
 /* K (m, m), P (m, r): in, and out after all steps. C (m, r): out, W grows by Z^T C; zero where no row moved W.
@@ -103,3 +105,5 @@ HS_API int hs_fcoh_f64(const hs_fcoh_batch *batch, const double *K, double *P, d
     free(work);
     return 0;
 }
+
+#endif

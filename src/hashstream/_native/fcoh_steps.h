@@ -4,51 +4,61 @@
  * attribute) defined. The NumPy twin, hashers/fcoh_steps.py, has the same names and says what they mean.
  */
 
-/* Y[i, :] += sum over j < count of A[i, j] X[j, :] for `rows` rows; A has row stride lda, X and Y are r wide. */
-static TARGET void NAME(add_product)(REAL *Y, const REAL *A, int64_t lda, const REAL *X, int64_t rows, int64_t count, int64_t r)
+#define LANES ((int64_t)(32 / sizeof(REAL)))
+typedef REAL NAME(vector) __attribute__((vector_size(32), aligned(sizeof(REAL)), may_alias));
+#define AT(p, k) (*(NAME(vector) *)((p) + (k) * LANES))
+
+/* Y[i, :] += sum over j < count of A(i, j) X[j, :] for `rows` rows, where A(i, j) = A[i * down + j * right]; X and Y are
+ * r wide. Two rows of Y at a time, four vectors of each, stay in registers while j runs. */
+static TARGET void NAME(add_product)(REAL *Y, const REAL *A, int64_t down, int64_t right, const REAL *X, int64_t rows, int64_t count, int64_t r)
 {
-    enum { WIDE = 128 / sizeof(REAL), NARROW = 32 / sizeof(REAL) }; /* four vector registers, and one */
-    for (int64_t i = 0; i < rows; i++) {
-        const REAL *a = A + i * lda;
-        REAL *y = Y + i * r;
-        int64_t k = 0;
-        for (; k + WIDE <= r; k += WIDE) {
-            REAL sum[WIDE];
-            for (int u = 0; u < WIDE; u++) sum[u] = y[k + u];
-            for (int64_t j = 0; j < count; j++) {
-                const REAL *x = X + j * r + k;
-                for (int u = 0; u < WIDE; u++) sum[u] += a[j] * x[u];
+    int64_t k = 0;
+    for (; k + 4 * LANES <= r; k += 4 * LANES) {
+        int64_t i = 0;
+        for (; i + 2 <= rows; i += 2) {
+            REAL *y = Y + i * r + k, *z = y + r;
+            NAME(vector) y0 = AT(y, 0), y1 = AT(y, 1), y2 = AT(y, 2), y3 = AT(y, 3);
+            NAME(vector) z0 = AT(z, 0), z1 = AT(z, 1), z2 = AT(z, 2), z3 = AT(z, 3);
+            const REAL *a = A + i * down, *x = X + k;
+            for (int64_t j = 0; j < count; j++, a += right, x += r) {
+                const REAL b = a[0], c = a[down];
+                y0 += b * AT(x, 0), y1 += b * AT(x, 1), y2 += b * AT(x, 2), y3 += b * AT(x, 3);
+                z0 += c * AT(x, 0), z1 += c * AT(x, 1), z2 += c * AT(x, 2), z3 += c * AT(x, 3);
             }
-            for (int u = 0; u < WIDE; u++) y[k + u] = sum[u];
+            AT(y, 0) = y0, AT(y, 1) = y1, AT(y, 2) = y2, AT(y, 3) = y3;
+            AT(z, 0) = z0, AT(z, 1) = z1, AT(z, 2) = z2, AT(z, 3) = z3;
         }
-        for (; k + NARROW <= r; k += NARROW) {
-            REAL sum[NARROW];
-            for (int u = 0; u < NARROW; u++) sum[u] = y[k + u];
-            for (int64_t j = 0; j < count; j++) {
-                const REAL *x = X + j * r + k;
-                for (int u = 0; u < NARROW; u++) sum[u] += a[j] * x[u];
-            }
-            for (int u = 0; u < NARROW; u++) y[k + u] = sum[u];
-        }
-        for (; k < r; k++) {
-            REAL sum = y[k];
-            for (int64_t j = 0; j < count; j++) sum += a[j] * X[j * r + k];
-            y[k] = sum;
+        for (; i < rows; i++) {
+            REAL *y = Y + i * r + k;
+            NAME(vector) y0 = AT(y, 0), y1 = AT(y, 1), y2 = AT(y, 2), y3 = AT(y, 3);
+            const REAL *a = A + i * down, *x = X + k;
+            for (int64_t j = 0; j < count; j++, a += right, x += r)
+                y0 += *a * AT(x, 0), y1 += *a * AT(x, 1), y2 += *a * AT(x, 2), y3 += *a * AT(x, 3);
+            AT(y, 0) = y0, AT(y, 1) = y1, AT(y, 2) = y2, AT(y, 3) = y3;
         }
     }
+    for (; k + LANES <= r; k += LANES)
+        for (int64_t i = 0; i < rows; i++) {
+            NAME(vector) y0 = AT(Y + i * r + k, 0);
+            const REAL *a = A + i * down, *x = X + k;
+            for (int64_t j = 0; j < count; j++, a += right, x += r) y0 += *a * AT(x, 0);
+            AT(Y + i * r + k, 0) = y0;
+        }
+    for (; k < r; k++)
+        for (int64_t i = 0; i < rows; i++) {
+            REAL sum = Y[i * r + k];
+            for (int64_t j = 0; j < count; j++) sum += A[i * down + j * right] * X[j * r + k];
+            Y[i * r + k] = sum;
+        }
 }
 
-/* S += outer * b b^T and total += plain * b, over `rows` rows of codes. */
-static TARGET void NAME(add_codes)(REAL *S, REAL *total, const REAL *B, int64_t rows, int64_t r, REAL outer, REAL plain)
+/* S += outer * B^T B and total += plain * (sum of B's rows), over `rows` rows of codes. */
+static TARGET void NAME(add_codes)(REAL *S, REAL *total, const REAL *B, int64_t rows, int64_t r, REAL outer, REAL plain, REAL *scaled)
 {
-    for (int64_t j = 0; j < rows; j++) {
-        const REAL *b = B + j * r;
-        for (int64_t k = 0; k < r; k++) {
-            REAL *s = S + k * r, scale = outer * b[k];
-            for (int64_t l = 0; l < r; l++) s[l] += scale * b[l];
-            total[k] += plain * b[k];
-        }
-    }
+    for (int64_t k = 0; k < rows * r; k++) scaled[k] = outer * B[k];
+    NAME(add_product)(S, scaled, 1, r, B, r, rows, r);
+    for (int64_t j = 0; j < rows; j++)
+        for (int64_t k = 0; k < r; k++) total[k] += plain * B[j * r + k];
 }
 
 /* Bring the code of one row up to its projection; S and total follow the bits that flip. */
@@ -103,15 +113,15 @@ static TARGET void NAME(steps)(const hs_fcoh_batch *batch, const REAL *K, REAL *
 {
     const int64_t m = batch->m, n = batch->n, r = batch->r, moved = n + batch->classes;
     const REAL weight = (REAL)batch->center_weight;
-    REAL *B = work, *D = B + m * r, *S = D + moved * r, *H = S + r * r;
+    REAL *B = work, *scaled = B + m * r, *D = scaled + m * r, *S = D + moved * r, *H = S + r * r;
     REAL *total = H + r * r, *own = total + r, *v = own + r, *u = v + r, *next = u + n;
 
     for (int64_t i = 0; i < m * r; i++) B[i] = P[i] > 0 ? (REAL)1 : (REAL)-1;
     for (int64_t i = 0; i < r * r; i++) S[i] = 0;
     for (int64_t k = 0; k < r; k++) total[k] = 0;
     for (int64_t k = 0; k < r; k++) v[k] = (REAL)(1 + 0.01 * (double)k);
-    NAME(add_codes)(S, total, B, n, r, 1, 1);
-    if (weight > 0) NAME(add_codes)(S, total, B + n * r, m - n, r, weight, weight);
+    NAME(add_codes)(S, total, B, n, r, 1, 1, scaled);
+    if (weight > 0) NAME(add_codes)(S, total, B + n * r, m - n, r, weight, weight, scaled);
 
     for (int64_t turn = 0; turn < batch->passes * batch->classes; turn++) {
         const int64_t c = turn % batch->classes, mean = n + c;
@@ -123,15 +133,15 @@ static TARGET void NAME(steps)(const hs_fcoh_batch *batch, const REAL *K, REAL *
         /* H = 2 l1 Bc Bc^T + 2 l2 Bn Bn^T, with Bn Bn^T = S - Bc Bc^T. */
         for (int64_t k = 0; k < r * r; k++) H[k] = (REAL)(2 * dissimilar) * S[k];
         for (int64_t k = 0; k < r; k++) own[k] = 0;
-        NAME(add_codes)(H, own, B + start * r, count, r, excess, 1);
-        if (weight > 0) NAME(add_codes)(H, own, B + mean * r, 1, r, excess * weight, weight);
+        NAME(add_codes)(H, own, B + start * r, count, r, excess, 1, scaled);
+        if (weight > 0) NAME(add_codes)(H, own, B + mean * r, 1, r, excess * weight, weight, scaled);
 
         /* G = Pc H - 2 r (l1 Bc 1 - l2 Bn 1), the gradient of both inner-product terms in sample space. */
         for (int64_t k = 0; k < r; k++)
             own[k] = (REAL)(2.0 * (double)r) * ((REAL)dissimilar * total[k] - (REAL)(similar + dissimilar) * own[k]);
         for (int64_t j = 0; j < count; j++)
             for (int64_t k = 0; k < r; k++) G[j * r + k] = own[k];
-        NAME(add_product)(G, P + start * r, r, H, count, r, r);
+        NAME(add_product)(G, P + start * r, r, 1, H, count, r, r);
         for (int64_t k = 0; k < r; k++) {
             const REAL p = P[mean * r + k];
             sigma[k] = p > 1 || (p > -1 && p < 0) ? (REAL)1 : (REAL)-1;
@@ -150,8 +160,9 @@ static TARGET void NAME(steps)(const hs_fcoh_batch *batch, const REAL *K, REAL *
             const REAL step = (REAL)hs_fcoh_step(rate, curvature, length);
             for (int64_t k = 0; k < count * r; k++) C[start * r + k] += G[k] *= -step;
             for (int64_t k = 0; k < r; k++) C[mean * r + k] += sigma[k] *= -step;
-            NAME(add_product)(P, K + start, m, G, m, count, r);
-            NAME(add_product)(P, K + mean, m, sigma, m, 1, r);
+            /* K is symmetric: its rows are read where the formula says columns, since they lie side by side. */
+            NAME(add_product)(P, K + start * m, 1, m, G, m, count, r);
+            NAME(add_product)(P, K + mean * m, 1, m, sigma, m, 1, r);
             NAME(follow)(S, total, B, P, batch);
             continue;
         }
@@ -164,7 +175,10 @@ static TARGET void NAME(steps)(const hs_fcoh_batch *batch, const REAL *K, REAL *
         const double spread = rate->automatic ? NAME(largest_eigenvalue)(K, m, n, u, next) : 0;
         const REAL step = (REAL)hs_fcoh_step(rate, rate->steepest * spread, rate->longest);
         for (int64_t k = 0; k < moved * r; k++) C[k] += D[k] *= -step;
-        NAME(add_product)(P, K, m, D, m, moved, r);
+        NAME(add_product)(P, K, 1, m, D, m, moved, r);
         NAME(follow)(S, total, B, P, batch);
     }
 }
+
+#undef LANES
+#undef AT

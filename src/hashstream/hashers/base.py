@@ -15,12 +15,22 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
 from hashstream.hashers.features import as_feature_map
-from hashstream.hashers.inputs import check_count, check_rows
+from hashstream.hashers.inputs import check_count, check_finite, check_rows
 from hashstream.hashers.labels import LabelBook, Labels
 
 __all__ = ["MAX_BITS", "OnlineHasher"]
 
 MAX_BITS = 1024
+RANDOM_STATES = (
+    type(None),
+    int,
+    np.integer,
+    np.random.Generator,
+    np.random.SeedSequence,
+    np.random.RandomState,
+)
+BLOCK_BYTES = 1 << 20  # of X: a block that is still in the cache when it has been checked
+BLOCK_ROWS = 256  # and no fewer rows, where rows are long, or the matrix product suffers
 
 
 class OnlineHasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, ABC):
@@ -30,7 +40,7 @@ class OnlineHasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
     `random_state`) and:
 
     - `_check_parameters()`: raise ValueError for a parameter that cannot be (call `super()` first);
-    - `_start(X)`: set the state before the first batch (n, d); `self.rng_` is there to draw from;
+    - `_start(X)`: set the state before the first piece (n, d); `self.rng_` is there to draw from;
     - `_learn(X, labels)`: learn from one piece of at most `batch_size` rows;
     - `_project(X)`: what the sign is taken of, (n, n_bits); by default `X @ self.projection_`.
 
@@ -74,7 +84,7 @@ class OnlineHasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
             for name in [name for name in vars(self) if name not in parameters]:
                 delattr(self, name)
             self._check_parameters()
-            X = check_rows(self, X, first=True)
+            X = check_finite(check_rows(self, X, first=True))
             y = self._check_length(y, len(X))
             step = self._piece_rows()
             for start in range(0, len(X), step):
@@ -99,7 +109,7 @@ class OnlineHasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         try:
             self._check_parameters()
             first = not hasattr(self, "n_seen_")
-            X = check_rows(self, X, first=first)
+            X = check_finite(check_rows(self, X, first=first))
             self._partial_fit(X, self._check_length(y, len(X)))
         except BaseException:
             self._put_back(before)
@@ -125,9 +135,9 @@ class OnlineHasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
             self.version_ = 0
             self.n_seen_ = 0
         Z = self._features(X)
-        if first:
-            self._start(Z)
         step = self._piece_rows()
+        if first:
+            self._start(Z[:step])
         for start in range(0, len(Z), step):
             rows = slice(start, start + step)
             self.version_ += self._learn(Z[rows], labels[rows])
@@ -166,11 +176,22 @@ class OnlineHasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
     def decision_function(self, X: Any) -> np.ndarray:
         """What the sign is taken of: (n, n_bits) float."""
         check_is_fitted(self)
-        return self._project(self._features(check_rows(self, X, first=False)))
+        X = check_rows(self, X, first=False)
+        return self._project(self._features(check_finite(X)))
 
     def transform(self, X: Any) -> np.ndarray:
-        """The codes of X: (n, ceil(n_bits / 8)) uint8, bits in the order of `np.packbits`, 1 where f_k(x) > 0."""
-        return np.packbits(self.decision_function(X) > 0, axis=1)
+        """The codes of X: (n, ceil(n_bits / 8)) uint8, bits in the order of `np.packbits`, 1 where f_k(x) > 0.
+
+        X is walked in blocks, so a memory-mapped X of any length needs no more memory than its codes.
+        """
+        check_is_fitted(self)
+        X = check_rows(self, X, first=False)
+        codes = np.empty((len(X), self._n_features_out), np.uint8)
+        step = max(BLOCK_ROWS, BLOCK_BYTES // (X.itemsize * X.shape[1]))
+        for start in range(0, len(X), step):
+            block = self._features(check_finite(X[start : start + step]))
+            codes[start : start + step] = np.packbits(self._project(block) > 0, axis=1)
+        return codes
 
     def _features(self, X: np.ndarray) -> np.ndarray:
         X = X.astype(self.dtype_, copy=False)
@@ -182,11 +203,17 @@ class OnlineHasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         check_count("n_bits", self.n_bits, 1, MAX_BITS)
         check_count("batch_size", self.batch_size, 1)
         as_feature_map(self.feature_map)
-        as_generator(0 if self.random_state is None else self.random_state, draw=False)
+        if not isinstance(self.random_state, RANDOM_STATES) or isinstance(self.random_state, bool):
+            raise ValueError(
+                "random_state must be None, a whole number, a Generator, a SeedSequence or a RandomState, "
+                f"not {self.random_state!r}"
+            )
+        if isinstance(self.random_state, int) and self.random_state < 0:
+            raise ValueError(f"random_state must not be negative, but is {self.random_state}")
 
     @abstractmethod
     def _start(self, X: np.ndarray) -> None:
-        """Set the state before the first batch; X is that batch after the feature map, (n, d)."""
+        """Set the state before the first piece; X is that piece after the feature map, (n, d)."""
 
     @abstractmethod
     def _learn(self, X: np.ndarray, labels: Labels) -> bool:
@@ -223,18 +250,13 @@ class OnlineHasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         return tags
 
 
-def as_generator(random_state: Any, draw: bool = True) -> np.random.Generator:
+def as_generator(random_state: Any) -> np.random.Generator:
     """A generator of the model's own from None, an int, a Generator, a SeedSequence or a RandomState."""
     if isinstance(random_state, np.random.RandomState):
-        return np.random.default_rng(random_state.randint(2**31, size=4) if draw else 0)
+        return np.random.default_rng(random_state.randint(2**31, size=4))
     if isinstance(random_state, np.random.Generator):
-        return np.random.default_rng(random_state.integers(2**63, size=4) if draw else 0)
-    try:
-        return np.random.default_rng(random_state)
-    except (TypeError, ValueError):
-        raise ValueError(
-            f"random_state must be None, a whole number, a Generator or a RandomState, not {random_state!r}"
-        ) from None
+        return np.random.default_rng(random_state.integers(2**63, size=4))
+    return np.random.default_rng(random_state)
 
 
 def random_projection(rng: np.random.Generator, d: int, n_bits: int, dtype: Any) -> np.ndarray:

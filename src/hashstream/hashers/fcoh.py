@@ -25,6 +25,7 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
+from scipy.sparse import csr_array
 
 from hashstream.hashers.base import OnlineHasher, initial_projection
 from hashstream.hashers.errors import DivergenceError
@@ -267,20 +268,21 @@ class FCOH(OnlineHasher):
             labels, indicator = Labels(rank, ids), None
         if indicator is None:
             order = np.argsort(labels.rank, kind="stable")
-            present, first, counts = np.unique(labels.rank[order], return_index=True, return_counts=True)
-            classes = labels.ids[present]
+            counts = np.bincount(labels.rank, minlength=len(labels.ids))
+            classes, counts = labels.ids[counts > 0], counts[counts > 0]
+            first = np.cumsum(counts) - counts
         else:
             order = np.arange(n)
             classes = np.flatnonzero(indicator.any(axis=0))
             first, counts = np.empty(0, np.intp), indicator.sum(axis=0)[classes]
         absent = self._stand_ins(classes)
         Z = np.empty((n + len(classes) + len(absent), X.shape[1]), X.dtype)
-        np.take(X, order, axis=0, out=Z[:n])
+        np.take(X, order, axis=0, out=Z[:n], mode="clip")  # "raise" would go through a buffer
         if indicator is None:
-            sums = np.add.reduceat(Z[:n], first, axis=0)
+            membership = csr_array((np.ones(n, X.dtype), order, np.append(first, n)), shape=(len(classes), n))
         else:
-            sums = indicator[:, classes].T.astype(X.dtype) @ X
-        Z[n : n + len(classes)] = self._update_means(classes, counts, sums)
+            membership = csr_array(indicator[:, classes].T, dtype=X.dtype)
+        Z[n : n + len(classes)] = self._update_means(classes, counts, membership @ X)
         for row, c in enumerate(absent, n + len(classes)):
             Z[row] = self.mean_rows_[c]
         self.mean_ = self.mean_ + (X.mean(axis=0) - self.mean_) * X.dtype.type(n / (self.n_seen_ + n))
@@ -296,15 +298,14 @@ class FCOH(OnlineHasher):
             new = known - len(self.class_counts_)
             self.class_counts_ = np.append(self.class_counts_, np.zeros(new, np.int64))
             self.mean_rows_ = self.mean_rows_ + [np.zeros_like(self.mean_)] * new
-        old = np.array([self.mean_rows_[c] for c in classes], sums.dtype).reshape(sums.shape)
-        seen = self.class_counts_[classes]
-        total = (seen + counts)[:, None]
-        means: np.ndarray = ((seen[:, None] * old + sums) / total).astype(sums.dtype)
         self.class_counts_ = self.class_counts_.copy()
         self.class_counts_[classes] += counts
         self.mean_rows_ = list(self.mean_rows_)
+        old = np.array([self.mean_rows_[c] for c in classes], sums.dtype).reshape(sums.shape)
+        share = (1 / self.class_counts_[classes]).astype(sums.dtype)[:, None]
+        means: np.ndarray = old + (sums - counts.astype(sums.dtype)[:, None] * old) * share
         for c, mean in zip(classes, means, strict=True):
-            self.mean_rows_[c] = mean.copy()
+            self.mean_rows_[c] = mean.copy()  # a view would keep the whole batch's means alive
         return means
 
     def _stand_ins(self, classes: np.ndarray) -> np.ndarray:

@@ -104,7 +104,7 @@ class ClassStep:
 
 def take_steps(batch: Batch, rate: Rate) -> np.ndarray:
     """Take every class's step: P moves, `rate` counts on, and C (m, r) comes back, so that W grows by Z^T C."""
-    if lib is None:
+    if not _KERNEL:
         steps = list(class_steps(batch))
         return walk(batch.K, batch.P, steps, descend(rate), rate, batch.class_wise, batch.passes)
     return _native_steps(batch, rate)
@@ -303,7 +303,7 @@ def _native_steps(batch: Batch, rate: Rate) -> np.ndarray:
 
 
 _KERNEL = {}
-if lib is not None:
+if hasattr(lib, "hs_fcoh_f32"):
     for _char, _function in (("f", lib.hs_fcoh_f32), ("d", lib.hs_fcoh_f64)):
         _function.argtypes = [ctypes.c_void_p] * 5
         _function.restype = ctypes.c_int

@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import validate_data
 
-__all__ = ["check_count", "check_rows"]
+__all__ = ["check_count", "check_finite", "check_rows"]
 
 
 def check_rows(estimator: Any, X: Any, *, first: bool) -> np.ndarray:
-    """X as a finite (n, d) array of float32 or float64; integers become float32.
+    """X as an (n, d) array of float32 or float64; integers become float32. See `check_finite` for its values.
 
     `first` sets the estimator's number (and names) of features; otherwise they are compared with what was set.
     """
@@ -22,8 +22,14 @@ def check_rows(estimator: Any, X: Any, *, first: bool) -> np.ndarray:
         if not hasattr(X, "dtype"):  # a list of floats is double precision, a list of integers is not
             dtype = np.float32 if np.asarray(X).dtype.kind in "iub" else np.float64
         X = validate_data(estimator, X, reset=first, dtype=dtype, ensure_all_finite=False, ensure_min_features=1)
+    return X
+
+
+def check_finite(X: np.ndarray) -> np.ndarray:
+    """X (n, d) itself, or a ValueError that names its first NaN or infinity."""
+    flat = X.ravel(order="K")
     with np.errstate(all="ignore"):
-        suspicious = not np.isfinite(np.einsum("ij,ij->", X, X))  # one pass without a temporary; may overflow
+        suspicious = not np.isfinite(np.dot(flat, flat))  # one pass, no temporary; large numbers may overflow
     if suspicious and not (finite := np.isfinite(X)).all():
         row, column = np.argwhere(~finite)[0]
         raise ValueError(f"Input X contains NaN or infinity: X[{row}, {column}] is {X[row, column]}")
