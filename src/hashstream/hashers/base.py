@@ -44,7 +44,7 @@ class OnlineHasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
     - `_learn(X, labels)`: learn from one piece of at most `batch_size` rows;
     - `_project(X)`: what the sign is taken of, (n, n_bits); by default `X @ self.projection_`.
 
-    State lives in attributes, which `_learn` must *replace* and never write into: `partial_fit` keeps the
+    State lives in attributes that end with an underscore, which `_learn` must *replace* and never write into: `partial_fit` keeps the
     references of before the call and puts them back if anything raises. Arrays, numbers, strings, lists of these
     and random generators are saved and loaded without further work.
 
@@ -80,8 +80,7 @@ class OnlineHasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         """
         before = self._remember()
         try:
-            parameters = self.get_params(deep=False)
-            for name in [name for name in vars(self) if name not in parameters]:
+            for name in state(self):
                 delattr(self, name)
             self._check_parameters()
             X = check_finite(check_rows(self, X, first=True))
@@ -248,6 +247,11 @@ class OnlineHasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         tags.transformer_tags.preserves_dtype = []
         tags.non_deterministic = self.random_state is None
         return tags
+
+
+def state(estimator: BaseEstimator) -> dict[str, Any]:
+    """What an estimator has learned: its attributes that end with an underscore (and start with none)."""
+    return {name: value for name, value in vars(estimator).items() if name[-1] == "_" and name[0] != "_"}
 
 
 def as_generator(random_state: Any) -> np.random.Generator:

@@ -184,7 +184,7 @@ class FCOH(OnlineHasher):
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
-        if not self._automatic and not _positive(self.learning_rate):
+        if self.learning_rate != "auto" and not _positive(self.learning_rate):
             raise ValueError(f'learning_rate must be "auto" or a positive number, not {self.learning_rate!r}')
         if not _positive(self.lambda1, zero=True):
             raise ValueError(f"lambda1 must be a number of at least 0, not {self.lambda1!r}")
@@ -208,7 +208,7 @@ class FCOH(OnlineHasher):
 
     @property
     def _automatic(self) -> bool:
-        return isinstance(self.learning_rate, str) and self.learning_rate == "auto" and self.relaxation == "semi"
+        return self.learning_rate == "auto" and self.relaxation == "semi"
 
     def _piece_rows(self) -> int:
         return min(self.batch_size, AUTO_ROWS) if self._automatic else int(self.batch_size)
@@ -262,17 +262,16 @@ class FCOH(OnlineHasher):
 
         The class means and counts, and the mean of the stream, are brought up to date on the way.
         """
+        labels = self._single_labels(labels)
         n, indicator = len(X), labels.indicator
-        if indicator is not None and (indicator.sum(axis=1) == 1).all():
-            ids, rank = np.unique(indicator.argmax(axis=1), return_inverse=True)
-            labels, indicator = Labels(rank, ids), None
         if indicator is None:
             order = np.argsort(labels.rank, kind="stable")
             counts = np.bincount(labels.rank, minlength=len(labels.ids))
             classes, counts = labels.ids[counts > 0], counts[counts > 0]
             first = np.cumsum(counts) - counts
         else:
-            order = np.arange(n)
+            order = np.lexsort(~indicator[:, ::-1].T)  # by label set; single labels come as in the other path
+            indicator = indicator[order]
             classes = np.flatnonzero(indicator.any(axis=0))
             first, counts = np.empty(0, np.intp), indicator.sum(axis=0)[classes]
         absent = self._stand_ins(classes)
@@ -281,12 +280,20 @@ class FCOH(OnlineHasher):
         if indicator is None:
             membership = csr_array((np.ones(n, X.dtype), order, np.append(first, n)), shape=(len(classes), n))
         else:
-            membership = csr_array(indicator[:, classes].T, dtype=X.dtype)
+            membership = csr_array(labels.indicator[:, classes].T, dtype=X.dtype)
         Z[n : n + len(classes)] = self._update_means(classes, counts, membership @ X)
         for row, c in enumerate(absent, n + len(classes)):
             Z[row] = self.mean_rows_[c]
         self.mean_ = self.mean_ + (X.mean(axis=0) - self.mean_) * X.dtype.type(n / (self.n_seen_ + n))
         return _Rows(Z, n, classes, counts, absent, np.append(first, n), indicator)
+
+    @staticmethod
+    def _single_labels(labels: Labels) -> Labels:
+        """A label matrix with exactly one label in each row as class numbers, for the faster path; others as they are."""
+        if labels.indicator is None or (labels.indicator.sum(axis=1) != 1).any():
+            return labels
+        ids, rank = np.unique(labels.indicator.argmax(axis=1), return_inverse=True)
+        return Labels(rank, ids)
 
     def _update_means(self, classes: np.ndarray, counts: np.ndarray, sums: np.ndarray) -> np.ndarray:
         """Eq. center for the classes of a batch: xbar_c <- (N_c xbar_c + sum of the samples) / (N_c + n_c).

@@ -19,7 +19,7 @@ from safetensors import SafetensorError
 from safetensors.numpy import load as read_tensors
 from safetensors.numpy import save as write_tensors
 
-from hashstream.hashers.base import OnlineHasher
+from hashstream.hashers.base import OnlineHasher, state
 from hashstream.hashers.errors import FormatError
 from hashstream.hashers.features import FeatureMap
 from hashstream.hashers.labels import LabelBook
@@ -141,11 +141,10 @@ def _pack(thing: Any, where: str, tensors: dict[str, np.ndarray]) -> Any:
         return {"labels": _pack(thing.classes, where, tensors), "multilabel": thing.multilabel}
     if isinstance(thing, (OnlineHasher, FeatureMap)):
         parameters = thing.get_params(deep=False)
-        state = {name: value for name, value in vars(thing).items() if name not in parameters}
         return {
             "object": type(thing).__name__,
             "parameters": {k: _pack(v, f"{where}.{k}", tensors) for k, v in parameters.items()},
-            "state": {k: _pack(v, f"{where}.{k}", tensors) for k, v in state.items()},
+            "state": {k: _pack(v, f"{where}.{k}", tensors) for k, v in state(thing).items()},
         }
     raise TypeError(f"{where}: a {type(thing).__name__} cannot be saved; use strings, numbers, booleans or arrays")
 
@@ -162,12 +161,12 @@ def _unpack(packed: Any, tensors: dict[str, np.ndarray]) -> Any:
             return [_unpack(part, tensors) for part in parts]
         case {"tuple": parts}:
             return tuple(_unpack(part, tensors) for part in parts)
-        case {"generator": state}:
-            return _generator(json.loads(state))
+        case {"generator": text}:
+            return _generator(json.loads(text))
         case {"labels": labels, "multilabel": multilabel}:
             return LabelBook(_unpack(labels, tensors), multilabel)
-        case {"object": name, "parameters": parameters, "state": state}:
-            return _object(name, parameters, state, tensors)
+        case {"object": name, "parameters": parameters, "state": learned}:
+            return _object(name, parameters, learned, tensors)
     raise FormatError(f"unknown entry in the card: {str(packed)[:80]}")
 
 
@@ -180,13 +179,13 @@ def _generator(state: dict[str, Any]) -> np.random.Generator:
     return np.random.Generator(bits)
 
 
-def _object(name: str, parameters: dict[str, Any], state: dict[str, Any], tensors: dict[str, np.ndarray]) -> Any:
+def _object(name: str, parameters: dict[str, Any], learned: dict[str, Any], tensors: dict[str, np.ndarray]) -> Any:
     known: dict[str, type] = {**_MAPS, **methods()}
     if name not in known:
         raise FormatError(f"unknown method {name!r}: if it is not ours, register it before loading")
     thing = known[name](**{key: _unpack(value, tensors) for key, value in parameters.items()})
-    for key, value in state.items():
-        if not key.isidentifier() or key.startswith("__") or callable(getattr(type(thing), key, None)):
+    for key, value in learned.items():
+        if not key.isidentifier() or key[0] == "_" or key[-1] != "_" or hasattr(type(thing), key):
             raise FormatError(f"the card sets an attribute that is not state: {key!r}")
         setattr(thing, key, _unpack(value, tensors))
     return thing
