@@ -74,24 +74,84 @@ HS_INLINE void count_tile(const void *d, const uint8_t *relevant, int64_t n, int
     }
 }
 
+#ifdef HS_X86
+enum { SPREAD_MAX = 80 };
+
+typedef struct {
+    int nearest, farthest;
+} range;
+
+/* Between which distances those of whole sets of 64 codes lie. */
+HS_AVX2 HS_INLINE range distances_met_avx2(const uint8_t *d, int64_t n)
+{
+    __m256i least = _mm256_set1_epi8(-1), most = _mm256_setzero_si256();
+    uint8_t low[32], high[32];
+    for (int64_t i = 0; i < n / 64 * 64; i += 32) {
+        const __m256i a = _mm256_load_si256((const __m256i *)(d + i));
+        least = _mm256_min_epu8(least, a);
+        most = _mm256_max_epu8(most, a);
+    }
+    _mm256_storeu_si256((__m256i *)low, least);
+    _mm256_storeu_si256((__m256i *)high, most);
+    range met = {255, 0};
+    for (int i = 0; i < 32; i++) {
+        met.nearest = low[i] < met.nearest ? low[i] : met.nearest;
+        met.farthest = high[i] > met.farthest ? high[i] : met.farthest;
+    }
+    return met;
+}
+
+/* Which of 64 bytes equal those of `same`. */
+HS_AVX2 HS_INLINE uint64_t equal_avx2(const uint8_t *bytes, __m256i same)
+{
+    const __m256i a = _mm256_cmpeq_epi8(_mm256_loadu_si256((const __m256i *)bytes), same);
+    const __m256i b = _mm256_cmpeq_epi8(_mm256_loadu_si256((const __m256i *)(bytes + 32)), same);
+    return (uint32_t)_mm256_movemask_epi8(a) | (uint64_t)(uint32_t)_mm256_movemask_epi8(b) << 32;
+}
+
+/* As count_tile for whole sets of 64 codes whose distances are bytes; returns how many codes that are, 0 where their
+ * distances differ so much that the plain way is faster. Distances are few and codes many: instead of looking up a
+ * counter for each code, each distance is compared with 64 codes at once. */
+HS_AVX2 static int64_t count_sets_avx2(const uint8_t *d, const uint8_t *relevant, int64_t n, int64_t *total,
+                                       int64_t *hits)
+{
+    const range met = distances_met_avx2(d, n);
+    if (met.farthest - met.nearest > SPREAD_MAX)
+        return 0;
+    const __m256i one = _mm256_set1_epi8(1);
+    for (int64_t i = 0; i + 64 <= n; i += 64) {
+        const uint64_t wanted = relevant ? equal_avx2(relevant + i, one) : 0;
+        __m256i distance = _mm256_set1_epi8((char)met.nearest);
+        for (int x = met.nearest; x <= met.farthest; x++, distance = _mm256_add_epi8(distance, one)) {
+            const uint64_t equal = equal_avx2(d + i, distance);
+            total[x] += __builtin_popcountll(equal);
+            if (relevant)
+                hits[x] += __builtin_popcountll(equal & wanted);
+        }
+    }
+    return n / 64 * 64;
+}
+#endif
+
 static unsigned visit_histogram(void *state, const problem *p, int64_t query, int64_t first, const void *d, int64_t n)
 {
     const ranking *r = state;
     const int64_t bins = 8 * p->width + 1;
-    uint8_t relevant[TILE_MAX];
-    int64_t *total = r->total + query * bins;
-    if (!r->relevant) {
-        if (is_wide(p))
-            count_tile(d, NULL, n, bins, 1, total, NULL);
-        else
-            count_tile(d, NULL, n, bins, 0, total, NULL);
+    int64_t *total = r->total + query * bins, *hits = r->relevant ? r->relevant + query * bins : NULL;
+    uint8_t memory[TILE_MAX], *relevant = r->relevant ? memory : NULL;
+    if (relevant)
+        find_relevant(p, r->first_query + query, first, n, relevant);
+    if (is_wide(p)) {
+        count_tile(d, relevant, n, bins, 1, total, hits);
         return ALL_DISTANCES;
     }
-    find_relevant(p, r->first_query + query, first, n, relevant);
-    if (is_wide(p))
-        count_tile(d, relevant, n, bins, 1, total, r->relevant + query * bins);
-    else
-        count_tile(d, relevant, n, bins, 0, total, r->relevant + query * bins);
+    int64_t done = 0;
+#ifdef HS_X86
+    if (p->kernel.planes && n >= 64)
+        done = count_sets_avx2(d, relevant, n, total, hits);
+#endif
+    if (done < n)
+        count_tile((const uint8_t *)d + done, relevant ? relevant + done : NULL, n - done, bins, 0, total, hits);
     return ALL_DISTANCES;
 }
 
@@ -194,33 +254,29 @@ HS_INLINE int64_t meet_portable(const void *d, const uint8_t *relevant, int64_t 
 }
 
 #ifdef HS_X86
-/* The same for whole sets of 64 codes, whose distances are bytes. Only relevant codes are looked at one by one: those
- * of the same distance up to it in its set are a comparison and a population count away, so the counting itself need
- * not keep to the order and goes to four sets of counters in turn, as in count_tile. */
-HS_AVX2 static int64_t meet_avx2(const uint8_t *d, const uint8_t *relevant, int64_t n,
-                                 uint32_t (*count)[8 * BYTE_WIDTH + 1], uint64_t *to)
+/* The same for whole sets of 64 codes whose distances are bytes, or nothing, and -1, where these differ so much that
+ * the plain way is faster. For each distance that occurs in the tile, one comparison tells which codes of a set are
+ * that far: their number is what is to be counted, and a relevant code only has to leave out those after it. */
+HS_AVX2 static int64_t meet_avx2(const uint8_t *d, const uint8_t *relevant, int64_t n, uint32_t *count, uint64_t *to)
 {
+    const range met = distances_met_avx2(d, n);
+    if (met.farthest - met.nearest > SPREAD_MAX)
+        return -1;
     int64_t size = 0;
+    uint64_t at_distance[256]; /* which codes of the set */
+    const __m256i one = _mm256_set1_epi8(1);
     for (int64_t i = 0; i + 64 <= n; i += 64) {
-        const __m256i a = _mm256_load_si256((const __m256i *)(d + i));
-        const __m256i b = _mm256_load_si256((const __m256i *)(d + i + 32));
-        const __m256i ra = _mm256_loadu_si256((const __m256i *)(relevant + i));
-        const __m256i rb = _mm256_loadu_si256((const __m256i *)(relevant + i + 32));
-        uint64_t left = (uint32_t)_mm256_movemask_epi8(_mm256_slli_epi16(ra, 7));
-        left |= (uint64_t)(uint32_t)_mm256_movemask_epi8(_mm256_slli_epi16(rb, 7)) << 32;
+        __m256i distance = _mm256_set1_epi8((char)met.nearest);
+        for (int x = met.nearest; x <= met.farthest; x++, distance = _mm256_add_epi8(distance, one)) {
+            at_distance[x] = equal_avx2(d + i, distance);
+            count[x] += (uint32_t)__builtin_popcountll(at_distance[x]);
+        }
+        uint64_t left = equal_avx2(relevant + i, one);
         for (; left; left &= left - 1) {
             const int at = __builtin_ctzll(left);
-            const unsigned distance = d[i + at];
-            const __m256i same = _mm256_set1_epi8((char)distance);
-            uint64_t equal = (uint32_t)_mm256_movemask_epi8(_mm256_cmpeq_epi8(a, same));
-            equal |= (uint64_t)(uint32_t)_mm256_movemask_epi8(_mm256_cmpeq_epi8(b, same)) << 32;
-            const uint32_t here = (uint32_t)__builtin_popcountll(equal << (63 - at));
-            to[size++] = HIT(distance, count[0][distance] + count[1][distance] + count[2][distance] +
-                                           count[3][distance] + here);
+            const unsigned x = d[i + at];
+            to[size++] = HIT(x, count[x] - (uint32_t)__builtin_popcountll(at_distance[x] >> at >> 1));
         }
-        for (int j = 0; j < 64; j += 4)
-            for (int s = 0; s < 4; s++)
-                count[s][d[i + j + s]]++;
     }
     return size;
 }
@@ -238,16 +294,12 @@ static unsigned visit_scores(void *state, const problem *p, int64_t query, int64
     for (int64_t b = 0; b < bins; b++)
         count[b] = (uint32_t)total[b];
 #ifdef HS_X86
-    /* Where relevant codes are many, the plain way is faster. */
-    if (p->kernel.planes && !is_wide(p) && found->relevant < p->n_codes / 3) {
-        uint32_t split[4][8 * BYTE_WIDTH + 1];
-        memcpy(split[0], count, (size_t)bins * sizeof *count);
-        for (int s = 1; s < 4; s++)
-            memset(split[s], 0, (size_t)bins * sizeof *count);
-        done = n / 64 * 64;
-        found->size += meet_avx2(d, relevant, n, split, found->codes + found->size);
-        for (int64_t b = 0; b < bins; b++)
-            count[b] = split[0][b] + split[1][b] + split[2][b] + split[3][b];
+    if (p->kernel.planes && !is_wide(p) && n >= 64) {
+        const int64_t met = meet_avx2(d, relevant, n, count, found->codes + found->size);
+        if (met >= 0) {
+            found->size += met;
+            done = n / 64 * 64;
+        }
     }
 #endif
     uint64_t *to = found->codes + found->size;
