@@ -17,11 +17,11 @@ from rich.markup import escape
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
-import hashstream
 from hashstream import bench as benchmark
 from hashstream import datasets
 from hashstream.evaluate import protocols
 from hashstream.terminal import load_with_bar
+from hashstream.versions import show_versions
 
 __all__ = ["app"]
 
@@ -276,7 +276,7 @@ def perf(
 
     Works in a checkout of the sources, where the folder benchmarks is.
     """
-    root = Path(hashstream.__file__).resolve().parents[2]
+    root = Path(__file__).resolve().parents[2]
     folder = root / "benchmarks"
     if not (folder / "harness.py").is_file():
         fail("the benchmarks are part of the sources, not of the installed package: run this in a checkout.")
@@ -326,4 +326,4 @@ def data_where() -> None:
 @app.command(epilog="Example: `hashstream version`")
 def version() -> None:
     """Versions of hashstream and what it stands on, and whether the compiled kernels are in use."""
-    console.print(hashstream.show_versions(), highlight=False, soft_wrap=True)
+    console.print(show_versions(), highlight=False, soft_wrap=True)
