@@ -169,7 +169,7 @@ def test_version() -> None:
 def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A source tree with its own benchmarks, as if the package had been imported from there."""
     (tmp_path / "src" / "hashstream").mkdir(parents=True)
-    monkeypatch.setattr(hashstream, "__file__", str(tmp_path / "src" / "hashstream" / "__init__.py"))
+    monkeypatch.setattr(cli, "__file__", str(tmp_path / "src" / "hashstream" / "cli.py"))
     monkeypatch.setattr(sys, "path", list(sys.path))
     for name in [name for name in sys.modules if name.split(".")[0] == "benchmarks"]:
         monkeypatch.delitem(sys.modules, name)
