@@ -19,7 +19,9 @@ from rich.table import Table
 console = Console(width=max(120, Console().width))
 
 
-def in_turn(sides: dict[str, Callable[[], object]], *, seconds: float = 2.0, least: int = 5) -> dict[str, float]:
+def in_turn(
+    sides: dict[str, Callable[[], object]], *, seconds: float = 2.0, least: int = 5
+) -> dict[str, float]:
     """Median seconds of one call of each side, the sides called in turn until `seconds` have passed for each.
 
     The first round warms up and is not counted; at least `least` rounds are.
@@ -99,4 +101,5 @@ def machine() -> str:
             processor = next(line.split(":", 1)[1].strip() for line in lines if line.startswith("model name"))
     except (OSError, StopIteration):
         pass
-    return f"{processor}, {os.cpu_count()} cores, {platform.system()} {platform.machine()}, Python {platform.python_version()}"
+    system = f"{platform.system()} {platform.machine()}"
+    return f"{processor}, {os.cpu_count()} cores, {system}, Python {platform.python_version()}"

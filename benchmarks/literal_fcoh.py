@@ -13,7 +13,9 @@ class LiteralFCOH:
     W : (d, r); `means` and `counts` by class label.
     """
 
-    def __init__(self, W0: np.ndarray, mu: float, lambda1: float, lambda2: float, scale: str = "none") -> None:
+    def __init__(
+        self, W0: np.ndarray, mu: float, lambda1: float, lambda2: float, scale: str = "none"
+    ) -> None:
         self.W = W0.copy()
         self.mu, self.lambda1, self.lambda2, self.scale = mu, lambda1, lambda2, scale
         self.counts: dict[int, int] = {}
@@ -22,7 +24,9 @@ class LiteralFCOH:
     def partial_fit(self, X: np.ndarray, y: np.ndarray) -> None:
         """One batch: X (n_t, d), y (n_t,)."""
         for c in np.unique(y):
-            self._class_step(int(c), np.ascontiguousarray(X[y == c].T), np.ascontiguousarray(X[y != c].T), len(X))
+            self._class_step(
+                int(c), np.ascontiguousarray(X[y == c].T), np.ascontiguousarray(X[y != c].T), len(X)
+            )
 
     def _class_step(self, c: int, X_c: np.ndarray, X_n: np.ndarray, n_t: int) -> None:
         W, dtype = self.W, self.W.dtype.type

@@ -36,7 +36,9 @@ def check_hasher(hasher: OnlineHasher, *, skip: dict[str, str] | None = None) ->
     names = [check.__name__ for check in CHECKS]
     for name, reason in skip.items():
         if name not in names or not reason.strip():
-            raise ValueError(f"skip wants the name of a check ({', '.join(names)}) and a reason, not {name!r}: {reason!r}")
+            raise ValueError(
+                f"skip wants the name of a check ({', '.join(names)}) and a reason, not {name!r}: {reason!r}"
+            )
     for check in CHECKS:
         if check.__name__ in skip:
             continue
@@ -111,7 +113,9 @@ def check_codes(hasher: OnlineHasher) -> None:
     _require(codes.dtype == np.uint8, f"transform gives {codes.dtype}, not uint8")
     _require(np.array_equal(codes, np.packbits(values > 0, axis=1)), "codes are not the packed signs")
     _require(np.isfinite(values).all(), "decision_function is not finite")
-    _require(np.array_equal(codes[:7], learned.transform(X[:7])), "a row's code depends on the rows beside it")
+    _require(
+        np.array_equal(codes[:7], learned.transform(X[:7])), "a row's code depends on the rows beside it"
+    )
 
 
 def check_input_not_mutated(hasher: OnlineHasher) -> None:
@@ -201,7 +205,9 @@ def check_precision(hasher: OnlineHasher) -> None:
     double = _learn(_fresh(hasher), X, y)
     single = _learn(_fresh(hasher), X.astype(np.float32), y)
     _require(double.decision_function(X).dtype == np.float64, "float64 in, but not float64 out")
-    _require(single.decision_function(X.astype(np.float32)).dtype == np.float32, "float32 in, but not float32 out")
+    _require(
+        single.decision_function(X.astype(np.float32)).dtype == np.float32, "float32 in, but not float32 out"
+    )
     differing = np.unpackbits(double.transform(X) ^ single.transform(X.astype(np.float32))).mean()
     _require(differing <= 0.02, f"{differing:.1%} of the bits differ between float32 and float64")
 

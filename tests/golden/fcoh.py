@@ -7,7 +7,15 @@ import numpy as np
 import hashstream as hs
 
 TOLERANCE = 1e-9
-SCALES = {"none": "none", "r": "bits", "bits": "bits", "n_c": "class", "class": "class", "n_t": "batch", "batch": "batch"}
+SCALES = {
+    "none": "none",
+    "r": "bits",
+    "bits": "bits",
+    "n_c": "class",
+    "class": "class",
+    "n_t": "batch",
+    "batch": "batch",
+}
 
 
 def check(fixture: dict[str, np.ndarray], name: str) -> None:

@@ -33,7 +33,12 @@ def class_gradient(
 
 
 def learn(
-    W: np.ndarray, batches: list[tuple[np.ndarray, np.ndarray]], mu: float, lambda1: float, lambda2: float, class_wise: bool
+    W: np.ndarray,
+    batches: list[tuple[np.ndarray, np.ndarray]],
+    mu: float,
+    lambda1: float,
+    lambda2: float,
+    class_wise: bool,
 ) -> np.ndarray:
     """W after the batches (X, Y), class by class or with one step a batch."""
     C = batches[0][1].shape[1]
@@ -53,7 +58,15 @@ def learn(
 
 
 def discrete_step(
-    W: np.ndarray, X: np.ndarray, y: np.ndarray, c: int, lambda1: float, lambda2: float, nu: float, ridge: float, sweeps: int
+    W: np.ndarray,
+    X: np.ndarray,
+    y: np.ndarray,
+    c: int,
+    lambda1: float,
+    lambda2: float,
+    nu: float,
+    ridge: float,
+    sweeps: int,
 ) -> np.ndarray:
     """FCOH_C's step of class c: codes bit by bit, sample by sample, then the proximal ridge in feature space."""
     r = W.shape[1]

@@ -32,7 +32,11 @@ def test_contract(hasher: hs.OnlineHasher, check) -> None:
 
 
 @parametrize_with_checks(
-    [hs.LSH(n_bits=12, random_state=0), hs.FCOH(n_bits=12, random_state=0), hs.FCOH(n_bits=9, relaxation="discrete", random_state=0)],
+    [
+        hs.LSH(n_bits=12, random_state=0),
+        hs.FCOH(n_bits=12, random_state=0),
+        hs.FCOH(n_bits=9, relaxation="discrete", random_state=0),
+    ],
     expected_failed_checks=lambda estimator: EXPECTED_FAILURES.get(type(estimator).__name__, {}),
 )
 @pytest.mark.filterwarnings("ignore::UserWarning")

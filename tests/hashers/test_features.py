@@ -69,7 +69,7 @@ def test_frozen_after_the_first_batch() -> None:
 
 
 def test_a_given_sample_decides() -> None:
-    X, y = class_stream()
+    X, _ = class_stream()
     hasher = hs.LSH(16, feature_map=CenterUnit(sample=X[:77]), random_state=0).partial_fit(X[200:203])
     np.testing.assert_allclose(hasher.feature_map_.mean_, X[:77].mean(axis=0))
     assert not hasattr(hasher.feature_map, "mean_"), "the caller's own map was fitted"
@@ -108,7 +108,9 @@ def test_rbf_beats_linear_where_classes_are_rings() -> None:
     rng = np.random.default_rng(0)
     y = rng.integers(2, size=1200)
     angle = rng.uniform(0, 2 * np.pi, 1200)
-    X = (1 + 2 * y[:, None]) * np.column_stack([np.cos(angle), np.sin(angle)]) + 0.1 * rng.standard_normal((1200, 2))
+    X = (1 + 2 * y[:, None]) * np.column_stack([np.cos(angle), np.sin(angle)]) + 0.1 * rng.standard_normal(
+        (1200, 2)
+    )
     score = {}
     for name, feature_map in (("linear", None), ("rbf", RBFAnchors(50, sample=X[:300]))):
         codes = hs.FCOH(16, feature_map=feature_map, random_state=0).fit(X[:900], y[:900]).transform(X)

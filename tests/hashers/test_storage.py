@@ -126,7 +126,7 @@ def test_a_forged_card_makes_nothing_else(saved, change) -> None:
 
 
 def test_what_cannot_be_saved_is_named_and_the_old_file_stays(saved) -> None:
-    hasher, path = saved
+    path = saved[1]
     before = path.read_bytes()
     X, y = class_stream()
     odd = hs.LSH(8, random_state=0).fit(X, np.array([frozenset([label]) for label in y], dtype=object))

@@ -14,7 +14,7 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, Transfo
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
-from hashstream.hashers.features import as_feature_map
+from hashstream.hashers.features import FeatureMap, as_feature_map
 from hashstream.hashers.inputs import check_count, check_finite, check_rows
 from hashstream.hashers.labels import LabelBook, Labels
 
@@ -44,9 +44,9 @@ class OnlineHasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
     - `_learn(X, labels)`: learn from one piece of at most `batch_size` rows;
     - `_project(X)`: what the sign is taken of, (n, n_bits); by default `X @ self.projection_`.
 
-    State lives in attributes that end with an underscore, which `_learn` must *replace* and never write into: `partial_fit` keeps the
-    references of before the call and puts them back if anything raises. Arrays, numbers, strings, lists of these
-    and random generators are saved and loaded without further work.
+    State lives in attributes that end with an underscore. `_learn` must *replace* them and never write into them:
+    `partial_fit` keeps the references of before the call and puts them back if anything raises. Arrays, numbers,
+    strings, lists of these and random generators are saved and loaded without further work.
 
     Attributes
     ----------
@@ -70,6 +70,14 @@ class OnlineHasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
     batch_size: Any
     feature_map: Any
     random_state: Any
+
+    projection_: np.ndarray
+    version_: int
+    n_seen_: int
+    label_book_: LabelBook
+    feature_map_: FeatureMap | None
+    rng_: np.random.Generator
+    dtype_: str
 
     # ---- learning
 
@@ -122,7 +130,9 @@ class OnlineHasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
             book = LabelBook() if first else self.label_book_
             self.label_book_, labels = book.read(y)
             if labels.indicator is not None and not self.multilabel:
-                raise ValueError(f"{type(self).__name__} takes one label a row, not a matrix of shape {y.shape}")
+                raise ValueError(
+                    f"{type(self).__name__} takes one label a row, not a matrix of shape {y.shape}"
+                )
         elif first:
             self.label_book_ = LabelBook()
         if first:
@@ -165,8 +175,8 @@ class OnlineHasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
 
     def _put_back(self, before: tuple[dict[str, Any], Any]) -> None:
         attributes, draws = before
-        vars(self).clear()
-        vars(self).update(attributes)
+        self.__dict__.clear()
+        self.__dict__.update(attributes)
         if draws is not None:
             self.rng_.bit_generator.state = draws
 
@@ -225,8 +235,6 @@ class OnlineHasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         projected: np.ndarray = X @ self.projection_
         return projected
 
-    projection_: np.ndarray
-
     # ---- what scikit-learn asks for
 
     @property
@@ -269,9 +277,7 @@ def random_projection(rng: np.random.Generator, d: int, n_bits: int, dtype: Any)
     return np.ascontiguousarray(W / np.linalg.norm(W, axis=0), dtype=dtype)
 
 
-def initial_projection(
-    init: Any, rng: np.random.Generator, d: int, n_bits: int, dtype: Any
-) -> np.ndarray:
+def initial_projection(init: Any, rng: np.random.Generator, d: int, n_bits: int, dtype: Any) -> np.ndarray:
     """W0: a copy of `init` where it is given (its shape is checked), otherwise `random_projection`."""
     if init is None:
         return random_projection(rng, d, n_bits, dtype)

@@ -1,4 +1,4 @@
-"""FCOH: Fast Class-wise Updating for Online Hashing (Lin, Ji, Sun, Zhang, Chao and Tian, TPAMI 2022).
+"""FCOH: Fast Class-wise Updating for Online Hashing (Lin, Ji, Sun, Zhang, Huang, Tian and Tao, TPAMI 2022).
 
 In the paper's symbols: X_c (d x n_c) are the batch's samples of class c and X_n all its others, xbar_c the running
 mean of class c over the whole stream, r the number of bits. For each class of a batch in turn, in ascending order
@@ -20,8 +20,6 @@ of label, with the W that the class before it has left:
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
@@ -29,8 +27,20 @@ from scipy.sparse import csr_array
 
 from hashstream.hashers.base import OnlineHasher, initial_projection
 from hashstream.hashers.errors import DivergenceError
-from hashstream.hashers.fcoh_steps import Batch, ClassStep, Group, Rate, class_steps, descend, discrete, take_steps, walk
-from hashstream.hashers.inputs import check_count
+from hashstream.hashers.fcoh_steps import (
+    Batch,
+    Rate,
+    Rows,
+    class_steps,
+    damp,
+    descend,
+    discrete,
+    label_steps,
+    mean_damping,
+    take_steps,
+    walk,
+)
+from hashstream.hashers.inputs import check_count, is_positive
 from hashstream.hashers.labels import Labels
 
 __all__ = ["FCOH"]
@@ -184,22 +194,26 @@ class FCOH(OnlineHasher):
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
-        if self.learning_rate != "auto" and not _positive(self.learning_rate):
+        if self.learning_rate != "auto" and not is_positive(self.learning_rate):
             raise ValueError(f'learning_rate must be "auto" or a positive number, not {self.learning_rate!r}')
-        if not _positive(self.lambda1, zero=True):
+        if not is_positive(self.lambda1, zero=True):
             raise ValueError(f"lambda1 must be a number of at least 0, not {self.lambda1!r}")
-        if self.lambda2 != "balanced" and not _positive(self.lambda2, zero=True):
+        if self.lambda2 != "balanced" and not is_positive(self.lambda2, zero=True):
             raise ValueError(f'lambda2 must be "balanced" or a number of at least 0, not {self.lambda2!r}')
-        if self.center_weight != "auto" and not _positive(self.center_weight, zero=True):
-            raise ValueError(f'center_weight must be "auto" or a number of at least 0, not {self.center_weight!r}')
+        if self.center_weight != "auto" and not is_positive(self.center_weight, zero=True):
+            raise ValueError(
+                f'center_weight must be "auto" or a number of at least 0, not {self.center_weight!r}'
+            )
         if self.gradient_scale not in ("none", "class", "batch", "bits"):
-            raise ValueError(f'gradient_scale must be "none", "class", "batch" or "bits", not {self.gradient_scale!r}')
+            raise ValueError(
+                f'gradient_scale must be "none", "class", "batch" or "bits", not {self.gradient_scale!r}'
+            )
         if self.relaxation not in ("semi", "discrete"):
             raise ValueError(f'relaxation must be "semi" or "discrete", not {self.relaxation!r}')
         if self.relaxation == "discrete" and not self.class_wise:
             raise ValueError('relaxation="discrete" is defined class by class: it needs class_wise=True')
         for name in ("fit_weight", "ridge"):
-            if not _positive(getattr(self, name)):
+            if not is_positive(getattr(self, name)):
                 raise ValueError(f"{name} must be a positive number, not {getattr(self, name)!r}")
         if self.passes != "auto":
             check_count("passes", self.passes, 1)
@@ -224,14 +238,16 @@ class FCOH(OnlineHasher):
         d = X.shape[1]
         W = initial_projection(self.init, self.rng_, d, self.n_bits, X.dtype)
         self.mean_ = np.zeros(d, X.dtype)
-        self.mean_rows_: list[np.ndarray] = []  # xbar_c; rows are replaced, so that a failed call can be undone
+        self.mean_rows_: list[
+            np.ndarray
+        ] = []  # xbar_c; rows are replaced, so that a failed call can be undone
         self.class_counts_ = np.zeros(0, np.int64)
         self.steps_ = 0.0
         self.curvature_ = 0.0
         if self._automatic and self.init is None:
             # Projections of the size that the objective asks for, whatever the scale and the mean of the features.
             mean, energy = X.mean(axis=0), float(np.einsum("ij,ij->", X, X)) / len(X)
-            W = _damp(W, mean, _damping(mean, energy, d))
+            W = damp(W, mean, mean_damping(mean, energy, d))
             W = W / X.dtype.type(np.sqrt(energy) if energy > 0 else 1)
         self.iterate_ = self.projection_ = W
 
@@ -257,7 +273,7 @@ class FCOH(OnlineHasher):
             self.projection_ = self.iterate_
         return True
 
-    def _stack(self, X: np.ndarray, labels: Labels) -> _Rows:
+    def _stack(self, X: np.ndarray, labels: Labels) -> Rows:
         """Z: the samples, class by class, then the means of their classes, then means that stand for absent classes.
 
         The class means and counts, and the mean of the stream, are brought up to date on the way.
@@ -280,16 +296,17 @@ class FCOH(OnlineHasher):
         if indicator is None:
             membership = csr_array((np.ones(n, X.dtype), order, np.append(first, n)), shape=(len(classes), n))
         else:
-            membership = csr_array(labels.indicator[:, classes].T, dtype=X.dtype)
-        Z[n : n + len(classes)] = self._update_means(classes, counts, membership @ X)
+            membership = csr_array(indicator[:, classes].T, dtype=X.dtype)
+        sums = membership @ (X if indicator is None else Z[:n])
+        Z[n : n + len(classes)] = self._update_means(classes, counts, sums)
         for row, c in enumerate(absent, n + len(classes)):
             Z[row] = self.mean_rows_[c]
         self.mean_ = self.mean_ + (X.mean(axis=0) - self.mean_) * X.dtype.type(n / (self.n_seen_ + n))
-        return _Rows(Z, n, classes, counts, absent, np.append(first, n), indicator)
+        return Rows(Z, n, classes, counts, absent, np.append(first, n), indicator)
 
     @staticmethod
     def _single_labels(labels: Labels) -> Labels:
-        """A label matrix with exactly one label in each row as class numbers, for the faster path; others as they are."""
+        """A label matrix with exactly one label in each row as class numbers, for the faster path."""
         if labels.indicator is None or (labels.indicator.sum(axis=1) != 1).any():
             return labels
         ids, rank = np.unique(labels.indicator.argmax(axis=1), return_inverse=True)
@@ -324,7 +341,7 @@ class FCOH(OnlineHasher):
             absent = np.sort(self.rng_.choice(absent, AUTO_ROWS, replace=False))
         return absent
 
-    def _take_steps(self, rows: _Rows) -> tuple[float, float]:
+    def _take_steps(self, rows: Rows) -> tuple[float, float]:
         """Move the iterate by the steps of one batch; the largest projection of a sample before and after them."""
         Z, n = rows.Z, rows.n
         K, P = Z @ Z.T, Z @ self.iterate_
@@ -332,7 +349,7 @@ class FCOH(OnlineHasher):
         before = float(np.abs(P[:n]).max())
         damping = 0.0
         if self._automatic:
-            damping = _damping(self.mean_, energy, Z.shape[1])
+            damping = mean_damping(self.mean_, energy, Z.shape[1])
             along = Z @ self.mean_
             K -= np.outer(along, along * Z.dtype.type(damping))
             rate = Rate(True, AUTO_RATE, taken=self.steps_, curvature=self.curvature_)
@@ -346,19 +363,24 @@ class FCOH(OnlineHasher):
             if rows.indicator is None:
                 steps = list(class_steps(self._batch(rows, K, P)))
             else:
-                steps = list(self._label_steps(rows, rows.indicator))
+                labelled = np.concatenate([rows.classes, rows.absent])
+                steps = list(
+                    label_steps(
+                        rows.indicator, labelled, len(rows.classes), self._center_weight, self._pair_weights
+                    )
+                )
             C = walk(K, P, steps, move, rate, self.class_wise, self._passes)
         else:
             C = take_steps(self._batch(rows, K, P), rate)
 
         change = Z.T @ C
         if self._automatic:
-            change = _damp(change, self.mean_, damping)
+            change = damp(change, self.mean_, damping)
         self.steps_, self.curvature_ = rate.taken, rate.curvature
         self.iterate_ = self.iterate_ + change
         return before, float(np.abs(P[:n]).max())
 
-    def _batch(self, rows: _Rows, K: np.ndarray, P: np.ndarray) -> Batch:
+    def _batch(self, rows: Rows, K: np.ndarray, P: np.ndarray) -> Batch:
         weight = self._center_weight
         own = rows.counts + weight
         other = rows.n - rows.counts + weight * (len(rows.classes) - 1 + len(rows.absent))
@@ -378,25 +400,6 @@ class FCOH(OnlineHasher):
             dissimilar = np.full(np.shape(own), float(self.lambda2))
         return similar / scale, dissimilar / scale
 
-    def _label_steps(self, rows: _Rows, indicator: np.ndarray) -> Iterator[ClassStep]:
-        """The steps of a multi-label batch, as the class's docstring defines them."""
-        n, m = rows.n, len(rows.Z)
-        weights = np.ones(m)
-        weights[n:] = self._center_weight
-        labels = np.zeros((m, indicator.shape[1]), np.float32)
-        labels[:n] = indicator
-        labels[np.arange(n, m), np.concatenate([rows.classes, rows.absent])] = 1
-        for mean, c in enumerate(rows.classes, n):
-            members = np.flatnonzero(indicator[:, c])
-            own = weights * labels[:, c]
-            groups = []
-            label_sets, group_of = np.unique(indicator[members], axis=0, return_inverse=True)
-            for g, label_set in enumerate(label_sets):
-                other = weights * (labels @ label_set.astype(np.float32) == 0)
-                similar, dissimilar = self._pair_weights(own.sum(), other.sum(), np.float64(len(members)), n)
-                groups.append(Group(members[group_of.ravel() == g], other, float(dissimilar)))
-            yield ClassStep(members, mean, own, float(similar), groups)
-
     @property
     def _passes(self) -> int:
         if self.passes == "auto":
@@ -406,41 +409,3 @@ class FCOH(OnlineHasher):
     @property
     def _center_weight(self) -> float:
         return float(self._automatic) if self.center_weight == "auto" else float(self.center_weight)
-
-
-@dataclass
-class _Rows:
-    """A batch as rows of Z: n samples, then a mean for each of `classes`, then one for each of `absent`."""
-
-    Z: np.ndarray
-    n: int
-    classes: np.ndarray
-    counts: np.ndarray
-    """Samples of each of `classes`."""
-    absent: np.ndarray
-    first: np.ndarray
-    """First sample of each class, and n (with one label a row)."""
-    indicator: np.ndarray | None
-
-
-def _damping(mean: np.ndarray, energy: float, d: int) -> float:
-    """How much of the direction of the stream's mean is taken out of W: (I - damping mean mean^T) is what is left.
-
-    Uncentred features share one long direction; steps along it are useless, and they set the curvature that limits
-    all others. Damping is 1 / (|mean|^2 + v), v the energy of a typical direction: strong where the mean stands out,
-    nothing where features are centred.
-    """
-    squared = float(mean @ mean)
-    typical = max(energy - squared, 0.0) / d
-    return 1 / (squared + typical) if squared > 0 else 0.0
-
-
-def _damp(W: np.ndarray, mean: np.ndarray, damping: float) -> np.ndarray:
-    return W - np.outer(mean * W.dtype.type(damping), mean @ W)
-
-
-def _positive(value: Any, zero: bool = False) -> bool:
-    """Whether value is a finite number above 0 (or 0, where that is allowed)."""
-    if isinstance(value, bool) or not isinstance(value, (int, float, np.integer, np.floating)):
-        return False
-    return bool(np.isfinite(value) and (value > 0 or (zero and value == 0)))

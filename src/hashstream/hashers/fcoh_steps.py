@@ -11,16 +11,30 @@ discrete variant use.
 
 from __future__ import annotations
 
-import ctypes
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 
-from hashstream._native import lib
+from hashstream.hashers.fcoh_kernel import KERNEL, kernel_steps
 
-__all__ = ["Batch", "ClassStep", "Group", "Rate", "class_steps", "descend", "discrete", "take_steps", "walk"]
+__all__ = [
+    "Batch",
+    "ClassStep",
+    "Group",
+    "Rate",
+    "Rows",
+    "class_steps",
+    "damp",
+    "descend",
+    "discrete",
+    "label_steps",
+    "mean_damping",
+    "take_steps",
+    "walk",
+]
 
 POWER_ROUNDS = 6
 POWER_MARGIN = 1.05
@@ -55,6 +69,21 @@ class Rate:
         self.taken += 1
         step = min(eta / self.curvature, 1.8 / curvature)
         return float(min(step, 0.5 / length) if length > 0 else step)
+
+
+@dataclass
+class Rows:
+    """A batch as rows of Z: n samples, then a mean for each of `classes`, then one for each of `absent`."""
+
+    Z: np.ndarray
+    n: int
+    classes: np.ndarray
+    counts: np.ndarray
+    """Samples of each of `classes`."""
+    absent: np.ndarray
+    first: np.ndarray
+    """First sample of each class, and n (with one label a row)."""
+    indicator: np.ndarray | None
 
 
 @dataclass
@@ -104,10 +133,11 @@ class ClassStep:
 
 def take_steps(batch: Batch, rate: Rate) -> np.ndarray:
     """Take every class's step: P moves, `rate` counts on, and C (m, r) comes back, so that W grows by Z^T C."""
-    if not _KERNEL:
-        steps = list(class_steps(batch))
-        return walk(batch.K, batch.P, steps, descend(rate), rate, batch.class_wise, batch.passes)
-    return _native_steps(batch, rate)
+    if KERNEL:
+        return kernel_steps(batch, rate)
+    return walk(
+        batch.K, batch.P, list(class_steps(batch)), descend(rate), rate, batch.class_wise, batch.passes
+    )
 
 
 # ---- the twin
@@ -115,6 +145,8 @@ def take_steps(batch: Batch, rate: Rate) -> np.ndarray:
 Move = Callable[[np.ndarray, np.ndarray, ClassStep], tuple[np.ndarray, np.ndarray, float]]
 """(P, B, step) -> what is taken from the class's rows, from its mean's row, and the curvature of that, all before the
 length of the step."""
+
+PairWeights = Callable[[Any, Any, Any, int], tuple[Any, Any]]
 
 
 def walk(
@@ -234,6 +266,33 @@ def class_steps(batch: Batch) -> Iterator[ClassStep]:
         yield ClassStep(rows, n + c, own, float(batch.similar[c]), [group])
 
 
+def label_steps(
+    indicator: np.ndarray, means: np.ndarray, present: int, center_weight: float, pair_weights: PairWeights
+) -> Iterator[ClassStep]:
+    """The steps of a batch with any number of labels a row, as `FCOH` defines them.
+
+    indicator : (n, C) bool, the samples' labels. means : the class of each mean, row n and on, of which the first
+    `present` have samples in the batch and take a step. pair_weights : the weights (own codes, other codes, n_c, n_t)
+    -> (lambda1, lambda2).
+    """
+    n, m = len(indicator), len(indicator) + len(means)
+    weights = np.ones(m)
+    weights[n:] = center_weight
+    labels = np.zeros((m, indicator.shape[1]), np.float32)
+    labels[:n] = indicator
+    labels[np.arange(n, m), means] = 1
+    for mean, c in enumerate(means[:present], n):
+        rows = np.flatnonzero(indicator[:, c])
+        own = weights * labels[:, c]
+        groups = []
+        label_sets, group_of = np.unique(indicator[rows], axis=0, return_inverse=True)
+        for g, label_set in enumerate(label_sets):
+            other = weights * (labels @ label_set.astype(np.float32) == 0)
+            similar, dissimilar = pair_weights(own.sum(), other.sum(), len(rows), n)
+            groups.append(Group(rows[group_of.ravel() == g], other, float(dissimilar)))
+        yield ClassStep(rows, mean, own, float(similar), groups)
+
+
 def largest_eigenvalue(A: np.ndarray, v: np.ndarray | None = None) -> tuple[float, np.ndarray]:
     """Of a symmetric positive semi-definite matrix, by a few power iterations from v, with a margin for their small
     number; and the vector that they end at."""
@@ -249,62 +308,20 @@ def largest_eigenvalue(A: np.ndarray, v: np.ndarray | None = None) -> tuple[floa
     return value * POWER_MARGIN, v
 
 
-# ---- the kernel
+# ---- uncentred features
 
 
-class _CBatch(ctypes.Structure):
-    _fields_ = (
-        ("m", ctypes.c_int64),
-        ("n", ctypes.c_int64),
-        ("classes", ctypes.c_int64),
-        ("r", ctypes.c_int64),
-        ("first", ctypes.c_void_p),
-        ("similar", ctypes.c_void_p),
-        ("dissimilar", ctypes.c_void_p),
-        ("center_weight", ctypes.c_double),
-        ("class_wise", ctypes.c_int64),
-        ("passes", ctypes.c_int64),
-    )
+def mean_damping(mean: np.ndarray, energy: float, d: int) -> float:
+    """How much of the direction of the stream's mean is taken out of W: (I - damping mean mean^T) is what is left.
+
+    Uncentred features share one long direction; steps along it are useless, and they set the curvature that limits
+    all others. Damping is 1 / (|mean|^2 + v), v the energy of a typical direction: strong where the mean stands out,
+    nothing where features are centred.
+    """
+    squared = float(mean @ mean)
+    typical = max(energy - squared, 0.0) / d
+    return 1 / (squared + typical) if squared > 0 else 0.0
 
 
-class _CRate(ctypes.Structure):
-    _fields_ = (
-        ("automatic", ctypes.c_int64),
-        ("rate", ctypes.c_double),
-        ("slowing", ctypes.c_double),
-        ("horizon", ctypes.c_double),
-        ("taken", ctypes.c_double),
-        ("curvature", ctypes.c_double),
-        ("steepest", ctypes.c_double),
-        ("longest", ctypes.c_double),
-    )
-
-
-def _native_steps(batch: Batch, rate: Rate) -> np.ndarray:
-    m, r = batch.P.shape
-    classes = len(batch.first) - 1
-    first = np.ascontiguousarray(batch.first, np.int64)
-    similar = np.ascontiguousarray(batch.similar, np.float64)
-    dissimilar = np.ascontiguousarray(batch.dissimilar, np.float64)
-    K = np.ascontiguousarray(batch.K)
-    if not (batch.P.flags.c_contiguous and batch.P.dtype == K.dtype and K.shape == (m, m)):
-        raise ValueError("K and P must be C-contiguous and of one dtype")
-    C = np.zeros_like(batch.P)
-    c_batch = _CBatch(
-        m, int(first[-1]), classes, r, first.ctypes.data, similar.ctypes.data, dissimilar.ctypes.data,
-        batch.center_weight, batch.class_wise, batch.passes,
-    )  # fmt: skip
-    c_rate = _CRate(rate.automatic, rate.rate, rate.slowing, rate.horizon, rate.taken, rate.curvature)
-    call = _KERNEL[K.dtype.char]
-    if call(ctypes.byref(c_batch), K.ctypes.data, batch.P.ctypes.data, C.ctypes.data, ctypes.byref(c_rate)):
-        raise MemoryError("no memory for the class steps of this batch")
-    rate.taken, rate.curvature = c_rate.taken, c_rate.curvature
-    return C
-
-
-_KERNEL = {}
-if hasattr(lib, "hs_fcoh_f32"):
-    for _char, _function in (("f", lib.hs_fcoh_f32), ("d", lib.hs_fcoh_f64)):
-        _function.argtypes = [ctypes.c_void_p] * 5
-        _function.restype = ctypes.c_int
-        _KERNEL[_char] = _function
+def damp(W: np.ndarray, mean: np.ndarray, damping: float) -> np.ndarray:
+    return W - np.outer(mean * W.dtype.type(damping), mean @ W)

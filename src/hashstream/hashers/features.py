@@ -33,7 +33,9 @@ class FeatureMap(BaseEstimator, ABC):
         if self.sample is not None:
             sample = np.array(self.sample, dtype=X.dtype)
             if sample.ndim != 2 or sample.shape[1] != X.shape[1] or not len(sample):
-                raise ValueError(f"sample must be a matrix with {X.shape[1]} columns, not of shape {sample.shape}")
+                raise ValueError(
+                    f"sample must be a matrix with {X.shape[1]} columns, not of shape {sample.shape}"
+                )
             if not np.isfinite(sample).all():
                 raise ValueError("sample contains NaN or infinity")
             X = sample
@@ -109,7 +111,9 @@ class RBFAnchors(FeatureMap):
             raise ValueError(f'width must be "auto" or a positive number, not {self.width!r}')
         if len(X) < n_anchors:
             warnings.warn(
-                f"only {len(X)} of {n_anchors} anchors: the warm-up has no more rows", UserWarning, stacklevel=3
+                f"only {len(X)} of {n_anchors} anchors: the warm-up has no more rows",
+                UserWarning,
+                stacklevel=3,
             )
         rows = np.sort(rng.choice(len(X), size=min(n_anchors, len(X)), replace=False))
         # Distances are taken about the warm-up's mean: far from the origin the expansion below would cancel.
@@ -123,7 +127,9 @@ class RBFAnchors(FeatureMap):
     def _squared_distances(self, X: np.ndarray) -> np.ndarray:
         X = X - self.origin_
         inner = X @ self.anchors_.T
-        squared: np.ndarray = (X * X).sum(axis=1)[:, None] + (self.anchors_ * self.anchors_).sum(axis=1) - 2 * inner
+        squared: np.ndarray = (
+            (X * X).sum(axis=1)[:, None] + (self.anchors_ * self.anchors_).sum(axis=1) - 2 * inner
+        )
         return np.maximum(squared, 0, out=squared)
 
     def transform(self, X: np.ndarray) -> np.ndarray:
@@ -143,7 +149,9 @@ def as_feature_map(feature_map: Any) -> FeatureMap | None:
     if isinstance(feature_map, FeatureMap):
         copy: FeatureMap = clone(feature_map)
         return copy
-    raise ValueError(f"feature_map must be None, {', '.join(map(repr, NAMES))} or a FeatureMap, not {feature_map!r}")
+    raise ValueError(
+        f"feature_map must be None, {', '.join(map(repr, NAMES))} or a FeatureMap, not {feature_map!r}"
+    )
 
 
 def _unit(X: np.ndarray) -> np.ndarray:

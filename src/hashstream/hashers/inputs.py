@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import validate_data
 
-__all__ = ["check_count", "check_finite", "check_rows"]
+__all__ = ["check_count", "check_finite", "check_rows", "is_positive"]
 
 
 def check_rows(estimator: Any, X: Any, *, first: bool) -> np.ndarray:
@@ -16,12 +16,18 @@ def check_rows(estimator: Any, X: Any, *, first: bool) -> np.ndarray:
     `first` sets the estimator's number (and names) of features; otherwise they are compared with what was set.
     """
     known = isinstance(X, np.ndarray) and X.ndim == 2 and X.dtype in (np.float32, np.float64) and len(X)
-    if first or not known or X.shape[1] != estimator.n_features_in_ or hasattr(estimator, "feature_names_in_"):
+    if (
+        first
+        or not known
+        or X.shape[1] != estimator.n_features_in_
+        or hasattr(estimator, "feature_names_in_")
+    ):
         # scikit-learn's own check: its messages for lists, data frames, sparse, 1-D, complex and empty input.
-        dtype = [np.float64, np.float32] if getattr(X, "dtype", np.dtype(float)).kind == "f" else np.float32
-        if not hasattr(X, "dtype"):  # a list of floats is double precision, a list of integers is not
-            dtype = np.float32 if np.asarray(X).dtype.kind in "iub" else np.float64
-        X = validate_data(estimator, X, reset=first, dtype=dtype, ensure_all_finite=False, ensure_min_features=1)
+        kind = getattr(X, "dtype", None) or np.asarray(X).dtype  # a data frame has no dtype of its own
+        dtype: Any = np.float32 if np.dtype(kind).kind in "iub" else [np.float64, np.float32]
+        X = validate_data(
+            estimator, X, reset=first, dtype=dtype, ensure_all_finite=False, ensure_min_features=1
+        )
     return X
 
 
@@ -41,5 +47,14 @@ def check_count(name: str, value: Any, low: int, high: int | None = None) -> int
     if isinstance(value, bool) or not isinstance(value, (int, np.integer)):
         raise ValueError(f"{name} must be a whole number, not {value!r}")
     if value < low or (high is not None and value > high):
-        raise ValueError(f"{name} must be at least {low}{f' and at most {high}' if high else ''}, not {value}")
+        raise ValueError(
+            f"{name} must be at least {low}{f' and at most {high}' if high else ''}, not {value}"
+        )
     return int(value)
+
+
+def is_positive(value: Any, zero: bool = False) -> bool:
+    """Whether value is a finite number above 0 (or 0, where that is allowed)."""
+    if isinstance(value, bool) or not isinstance(value, (int, float, np.integer, np.floating)):
+        return False
+    return bool(np.isfinite(value) and (value > 0 or (zero and value == 0)))

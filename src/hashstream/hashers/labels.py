@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["Labels", "LabelBook"]
+__all__ = ["LabelBook", "Labels"]
 
 
 @dataclass(frozen=True)
@@ -73,7 +73,9 @@ class LabelBook:
 
     def _read_indicator(self, y: np.ndarray) -> tuple[LabelBook, Labels]:
         if self.multilabel is False:
-            raise ValueError(f"y is a matrix of shape {y.shape}, but this model has learned from one label a row")
+            raise ValueError(
+                f"y is a matrix of shape {y.shape}, but this model has learned from one label a row"
+            )
         if y.shape[1] < 2:
             raise ValueError(f"y has shape {y.shape}: for one label a row pass y.ravel()")
         if self.multilabel and y.shape[1] != len(self):

@@ -21,7 +21,7 @@ def methods() -> dict[str, type[OnlineHasher]]:
 
 
 def register(method: type[OnlineHasher]) -> type[OnlineHasher]:
-    """Make a method known by its class name: for `hashstream.load`, the command line and reports. Usable as a decorator."""
+    """Make a method known by its class name, for `load`, the command line and reports; also as a decorator."""
     if not (isinstance(method, type) and issubclass(method, OnlineHasher)):
         raise TypeError(f"a method is a subclass of OnlineHasher, not {method!r}")
     if _METHODS.get(method.__name__, method) is not method:

@@ -73,7 +73,9 @@ def load(path: str | os.PathLike[str]) -> OnlineHasher:
     except FormatError as error:
         raise FormatError(f"{path}: {error}") from error
     except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
-        raise FormatError(f"{path}: the card does not describe a hasher of this version: {error!r}") from error
+        raise FormatError(
+            f"{path}: the card does not describe a hasher of this version: {error!r}"
+        ) from error
     if not isinstance(hasher, OnlineHasher):
         raise FormatError(f"{path}: the card does not describe a hasher")
     return hasher
@@ -146,7 +148,9 @@ def _pack(thing: Any, where: str, tensors: dict[str, np.ndarray]) -> Any:
             "parameters": {k: _pack(v, f"{where}.{k}", tensors) for k, v in parameters.items()},
             "state": {k: _pack(v, f"{where}.{k}", tensors) for k, v in state(thing).items()},
         }
-    raise TypeError(f"{where}: a {type(thing).__name__} cannot be saved; use strings, numbers, booleans or arrays")
+    raise TypeError(
+        f"{where}: a {type(thing).__name__} cannot be saved; use strings, numbers, booleans or arrays"
+    )
 
 
 def _unpack(packed: Any, tensors: dict[str, np.ndarray]) -> Any:
@@ -171,15 +175,19 @@ def _unpack(packed: Any, tensors: dict[str, np.ndarray]) -> Any:
 
 
 def _generator(state: dict[str, Any]) -> np.random.Generator:
-    kinds = {cls.__name__: cls for cls in (np.random.PCG64, np.random.PCG64DXSM, np.random.Philox, np.random.SFC64)}
+    kinds = {
+        cls.__name__: cls for cls in (np.random.PCG64, np.random.PCG64DXSM, np.random.Philox, np.random.SFC64)
+    }
     if state["bit_generator"] not in kinds:
         raise FormatError(f"unknown random generator {state['bit_generator']!r}")
     bits = kinds[state["bit_generator"]]()
-    bits.state = state
+    bits.state = state  # type: ignore[assignment]
     return np.random.Generator(bits)
 
 
-def _object(name: str, parameters: dict[str, Any], learned: dict[str, Any], tensors: dict[str, np.ndarray]) -> Any:
+def _object(
+    name: str, parameters: dict[str, Any], learned: dict[str, Any], tensors: dict[str, np.ndarray]
+) -> Any:
     known: dict[str, type] = {**_MAPS, **methods()}
     if name not in known:
         raise FormatError(f"unknown method {name!r}: if it is not ours, register it before loading")
