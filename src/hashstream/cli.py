@@ -20,6 +20,8 @@ from rich.table import Table
 from hashstream import bench as benchmark
 from hashstream import datasets
 from hashstream.evaluate import protocols
+from hashstream.hashers import methods as registry
+from hashstream.hashers import register
 from hashstream.terminal import load_with_bar
 from hashstream.versions import show_versions
 
@@ -99,7 +101,9 @@ def demo(
 def bench(
     dataset: Annotated[str, typer.Option(help="A name from `hashstream data list`.")],
     out: Annotated[Path, typer.Option(help="Folder of results.csv; rows are appended.")],
-    methods: Annotated[str, typer.Option(help="Names, with commas between.")] = "FCOH,LSH",
+    methods: Annotated[
+        str, typer.Option(help="Names, with commas between; `my_module:MyMethod` for one of your own.")
+    ] = "FCOH,LSH",
     bits: Annotated[str, typer.Option(help="Code lengths, with commas between.")] = "32",
     runs: Annotated[int, typer.Option(min=1, help="Run i has split and method seeded with i, from 0.")] = 3,
     checkpoints: Annotated[
@@ -121,8 +125,6 @@ def bench(
     never learns from. Rows are written to OUT/results.csv when they are measured, and what is there already
     is not measured again: after Ctrl-C, the same command goes on where it was.
     """
-    from hashstream.hashers import methods as registry
-
     try:
         chosen = _choose(registry(), methods)
         given = _settings(settings or [], chosen)
@@ -219,15 +221,35 @@ def _summary(
 
 
 def _choose(registry: dict[str, Any], names: str) -> dict[str, Callable[..., Any]]:
-    """The methods of a list such as `fcoh,LSH`."""
+    """The methods of a list such as `fcoh,LSH,my_module:MyMethod`."""
     known = {name.lower(): name for name in registry}
-    wanted = [name.strip() for name in names.split(",") if name.strip()]
-    unknown = [name for name in wanted if name.lower() not in known]
-    if unknown:
-        raise ValueError(f"there is no method {', '.join(unknown)}: choose from {', '.join(registry)}")
-    if not wanted:
+    chosen: dict[str, Callable[..., Any]] = {}
+    for name in (name.strip() for name in names.split(",") if name.strip()):
+        if ":" in name:
+            method = _import_method(name)
+            chosen[method.__name__] = method
+        elif name.lower() in known:
+            chosen[known[name.lower()]] = registry[known[name.lower()]]
+        else:
+            raise ValueError(f"there is no method {name}: choose from {', '.join(registry)}, or module:Class")
+    if not chosen:
         raise ValueError(f"--methods names none: choose from {', '.join(registry)}")
-    return {known[name.lower()]: registry[known[name.lower()]] for name in wanted}
+    return chosen
+
+
+def _import_method(name: str) -> type[Any]:
+    """A method of the user's own by `module:Class`; the module is found as Python finds it, or in this folder."""
+    module, _, attribute = name.partition(":")
+    if (here := str(Path.cwd())) not in sys.path:
+        sys.path.append(here)
+    try:
+        method = getattr(importlib.import_module(module), attribute)
+    except (ImportError, AttributeError, ValueError) as error:
+        raise ValueError(f"{name}: {error}") from error
+    try:
+        return register(method)
+    except TypeError as error:
+        raise ValueError(f"{name}: {error}") from error
 
 
 def _numbers(text: str, option: str) -> list[int]:
