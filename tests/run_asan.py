@@ -57,7 +57,9 @@ def run(arguments: list[str]) -> int:
             "ASAN_OPTIONS": "detect_leaks=0",  # the interpreter's own would drown ours
             "UBSAN_OPTIONS": "print_stacktrace=1",
         }
-        command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *arguments]
+        # capture=sys leaves the file descriptors alone, to which the sanitizer writes its report before it ends us.
+        options = ["-q", "--capture=sys", "-p", "no:cacheprovider"]
+        command = [sys.executable, "-m", "pytest", *options, *arguments]
         return subprocess.run(command, env=environment, cwd=ROOT, check=False).returncode
 
 
