@@ -76,7 +76,7 @@ class Sloppy(hs.LSH):
             self.projection_ = self.projection_.astype(np.float32)
         elif self.fault == "global random state":
             np.random.rand()  # noqa: NPY002
-        return False
+        return 0
 
     def _project(self, X):
         if self.fault == "single precision":

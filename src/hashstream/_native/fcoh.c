@@ -52,33 +52,8 @@ static double hs_fcoh_step(hs_fcoh_rate *rate, double curvature, double length)
     return step;
 }
 
-#define TARGET
-#define REAL float
-#define NAME(x) x##_f32
-#include "fcoh_steps.h"
-#undef REAL
-#undef NAME
-#define REAL double
-#define NAME(x) x##_f64
-#include "fcoh_steps.h"
-#undef REAL
-#undef NAME
-#undef TARGET
-
-#ifdef HS_X86
-#define TARGET HS_AVX2
-#define REAL float
-#define NAME(x) x##_f32_avx2
-#include "fcoh_steps.h"
-#undef REAL
-#undef NAME
-#define REAL double
-#define NAME(x) x##_f64_avx2
-#include "fcoh_steps.h"
-#define DISPATCH(x) (hs_has_avx2() ? x##_avx2 : x)
-#else
-#define DISPATCH(x) x
-#endif
+#define TEMPLATE "fcoh_steps.h"
+#include "every_real.h"
 
 static size_t hs_fcoh_work(const hs_fcoh_batch *batch)
 {

@@ -4,53 +4,7 @@
  * attribute) defined. The NumPy twin, hashers/fcoh_steps.py, has the same names and says what they mean.
  */
 
-#define LANES ((int64_t)(32 / sizeof(REAL)))
-typedef REAL NAME(vector) __attribute__((vector_size(32), aligned(sizeof(REAL)), may_alias));
-#define AT(p, k) (*(NAME(vector) *)((p) + (k) * LANES))
-
-/* Y[i, :] += sum over j < count of A(i, j) X[j, :] for `rows` rows, where A(i, j) = A[i * down + j * right]; X and Y are
- * r wide. Two rows of Y at a time, four vectors of each, stay in registers while j runs. */
-static TARGET void NAME(add_product)(REAL *Y, const REAL *A, int64_t down, int64_t right, const REAL *X, int64_t rows, int64_t count, int64_t r)
-{
-    int64_t k = 0;
-    for (; k + 4 * LANES <= r; k += 4 * LANES) {
-        int64_t i = 0;
-        for (; i + 2 <= rows; i += 2) {
-            REAL *y = Y + i * r + k, *z = y + r;
-            NAME(vector) y0 = AT(y, 0), y1 = AT(y, 1), y2 = AT(y, 2), y3 = AT(y, 3);
-            NAME(vector) z0 = AT(z, 0), z1 = AT(z, 1), z2 = AT(z, 2), z3 = AT(z, 3);
-            const REAL *a = A + i * down, *x = X + k;
-            for (int64_t j = 0; j < count; j++, a += right, x += r) {
-                const REAL b = a[0], c = a[down];
-                y0 += b * AT(x, 0), y1 += b * AT(x, 1), y2 += b * AT(x, 2), y3 += b * AT(x, 3);
-                z0 += c * AT(x, 0), z1 += c * AT(x, 1), z2 += c * AT(x, 2), z3 += c * AT(x, 3);
-            }
-            AT(y, 0) = y0, AT(y, 1) = y1, AT(y, 2) = y2, AT(y, 3) = y3;
-            AT(z, 0) = z0, AT(z, 1) = z1, AT(z, 2) = z2, AT(z, 3) = z3;
-        }
-        for (; i < rows; i++) {
-            REAL *y = Y + i * r + k;
-            NAME(vector) y0 = AT(y, 0), y1 = AT(y, 1), y2 = AT(y, 2), y3 = AT(y, 3);
-            const REAL *a = A + i * down, *x = X + k;
-            for (int64_t j = 0; j < count; j++, a += right, x += r)
-                y0 += *a * AT(x, 0), y1 += *a * AT(x, 1), y2 += *a * AT(x, 2), y3 += *a * AT(x, 3);
-            AT(y, 0) = y0, AT(y, 1) = y1, AT(y, 2) = y2, AT(y, 3) = y3;
-        }
-    }
-    for (; k + LANES <= r; k += LANES)
-        for (int64_t i = 0; i < rows; i++) {
-            NAME(vector) y0 = AT(Y + i * r + k, 0);
-            const REAL *a = A + i * down, *x = X + k;
-            for (int64_t j = 0; j < count; j++, a += right, x += r) y0 += *a * AT(x, 0);
-            AT(Y + i * r + k, 0) = y0;
-        }
-    for (; k < r; k++)
-        for (int64_t i = 0; i < rows; i++) {
-            REAL sum = Y[i * r + k];
-            for (int64_t j = 0; j < count; j++) sum += A[i * down + j * right] * X[j * r + k];
-            Y[i * r + k] = sum;
-        }
-}
+#include "product.h"
 
 /* S += outer * B^T B and total += plain * (sum of B's rows), over `rows` rows of codes. */
 static TARGET void NAME(add_codes)(REAL *S, REAL *total, const REAL *B, int64_t rows, int64_t r, REAL outer, REAL plain, REAL *scaled)
@@ -179,6 +133,3 @@ static TARGET void NAME(steps)(const hs_fcoh_batch *batch, const REAL *K, REAL *
         NAME(follow)(S, total, B, P, batch);
     }
 }
-
-#undef LANES
-#undef AT

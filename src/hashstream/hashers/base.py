@@ -62,6 +62,12 @@ class OnlineHasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         d, the width of the input (before the feature map).
     """
 
+    reference: ClassVar[str] = ""
+    """Where the method was published."""
+    needs: ClassVar[str] = "labels"
+    """What it learns from, in a word or two: "labels", "pairs of labels", "nothing"."""
+    state_size: ClassVar[str] = "d r"
+    """How many numbers it keeps, in d, r, C (classes) and its own parameters."""
     needs_labels: ClassVar[bool] = True
     multilabel: ClassVar[bool] = False
     """Whether y may be a 0/1 matrix."""
@@ -225,10 +231,10 @@ class OnlineHasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         """Set the state before the first piece; X is that piece after the feature map, (n, d)."""
 
     @abstractmethod
-    def _learn(self, X: np.ndarray, labels: Labels) -> bool:
-        """Learn from one piece; X (n, d) after the feature map, n at most `batch_size`.
+    def _learn(self, X: np.ndarray, labels: Labels) -> int:
+        """Learn from one piece; X (n, d) after the feature map, n at most `_piece_rows()`.
 
-        Returns whether equal input may now get another code.
+        Returns by how much `version_` grows: the number of updates, and 0 where equal input still gets equal codes.
         """
 
     def _project(self, X: np.ndarray) -> np.ndarray:

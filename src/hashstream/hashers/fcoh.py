@@ -131,6 +131,8 @@ class FCOH(OnlineHasher):
     ((1797, 4), dtype('uint8'), 15)
     """
 
+    reference = "Lin et al., TPAMI 2022"
+    state_size = "2 d r + C d"
     multilabel = True
 
     def __init__(
@@ -253,7 +255,7 @@ class FCOH(OnlineHasher):
 
     # ---- learning
 
-    def _learn(self, X: np.ndarray, labels: Labels) -> bool:
+    def _learn(self, X: np.ndarray, labels: Labels) -> int:
         with np.errstate(over="ignore", invalid="ignore"):
             rows = self._stack(X, labels)
             before, after = self._take_steps(rows)
@@ -271,7 +273,7 @@ class FCOH(OnlineHasher):
             self.projection_ = self.projection_ + X.dtype.type(share) * (self.iterate_ - self.projection_)
         else:
             self.projection_ = self.iterate_
-        return True
+        return 1
 
     def _stack(self, X: np.ndarray, labels: Labels) -> Rows:
         """Z: the samples, class by class, then the means of their classes, then means that stand for absent classes.

@@ -36,6 +36,8 @@ class LSH(OnlineHasher):
     (100, 2)
     """
 
+    reference = "Charikar, STOC 2002"
+    needs = "nothing"
     needs_labels = False
     multilabel = True
 
@@ -57,5 +59,5 @@ class LSH(OnlineHasher):
     def _start(self, X: np.ndarray) -> None:
         self.projection_ = initial_projection(self.init, self.rng_, X.shape[1], self.n_bits, X.dtype)
 
-    def _learn(self, X: np.ndarray, labels: Labels) -> bool:
-        return False
+    def _learn(self, X: np.ndarray, labels: Labels) -> int:
+        return 0
