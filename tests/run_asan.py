@@ -16,7 +16,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 SOURCES = ROOT / "src" / "hashstream" / "_native"
-TESTS = [ROOT / "tests" / "hamming"]
+TESTS = [str(ROOT / "tests" / "hamming"), str(ROOT / "tests" / "hashers"), "-k", "hamming or kernel"]
 FLAGS = ["-O1", "-g", "-std=c11", "-fPIC", "-shared", "-fno-omit-frame-pointer"]
 SANITIZERS = ["-fsanitize=address,undefined", "-fno-sanitize-recover=all"]
 
@@ -66,4 +66,4 @@ def run(arguments: list[str]) -> int:
 if __name__ == "__main__":
     if problem():
         sys.exit(problem())
-    sys.exit(run(sys.argv[1:] or [str(path) for path in TESTS]))
+    sys.exit(run(sys.argv[1:] or TESTS))

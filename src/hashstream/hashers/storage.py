@@ -31,8 +31,6 @@ __all__ = ["load", "read_card", "save"]
 FORMAT = "hashstream-hasher"
 FORMAT_VERSION = 1
 
-_MAPS = {cls.__name__: cls for cls in FeatureMap.__subclasses__()}
-
 
 def save(hasher: OnlineHasher, path: str | os.PathLike[str]) -> None:
     """Write a hasher to `path`, whole or not at all (a new file takes the old one's place in one step).
@@ -188,7 +186,7 @@ def _generator(state: dict[str, Any]) -> np.random.Generator:
 def _object(
     name: str, parameters: dict[str, Any], learned: dict[str, Any], tensors: dict[str, np.ndarray]
 ) -> Any:
-    known: dict[str, type] = {**_MAPS, **methods()}
+    known: dict[str, type] = {**{cls.__name__: cls for cls in FeatureMap.__subclasses__()}, **methods()}
     if name not in known:
         raise FormatError(f"unknown method {name!r}: if it is not ours, register it before loading")
     thing = known[name](**{key: _unpack(value, tensors) for key, value in parameters.items()})
