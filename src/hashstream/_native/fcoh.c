@@ -81,4 +81,15 @@ HS_API int hs_fcoh_f64(const hs_fcoh_batch *batch, const double *K, double *P, d
     return 0;
 }
 
+/* See gather in fcoh_steps.h. */
+HS_API void hs_fcoh_gather_f32(const float *X, const int64_t *order, const int64_t *first, int64_t classes, int64_t d, float *Z, float *sums)
+{
+    DISPATCH(gather_f32)(X, order, first, classes, d, Z, sums);
+}
+
+HS_API void hs_fcoh_gather_f64(const double *X, const int64_t *order, const int64_t *first, int64_t classes, int64_t d, double *Z, double *sums)
+{
+    DISPATCH(gather_f64)(X, order, first, classes, d, Z, sums);
+}
+
 #endif

@@ -6,6 +6,20 @@
 
 #include "product.h"
 
+/* Z (n, d) = the rows of X in `order`, and sums (classes, d) of each class's rows, which are first[c] and on. */
+static TARGET void NAME(gather)(const REAL *X, const int64_t *order, const int64_t *first, int64_t classes, int64_t d, REAL *Z, REAL *sums)
+{
+    for (int64_t c = 0; c < classes; c++) {
+        REAL *sum = sums + c * d;
+        for (int64_t j = 0; j < d; j++) sum[j] = 0;
+        for (int64_t i = first[c]; i < first[c + 1]; i++) {
+            const REAL *x = X + order[i] * d;
+            REAL *z = Z + i * d;
+            for (int64_t j = 0; j < d; j++) sum[j] += z[j] = x[j];
+        }
+    }
+}
+
 /* S += outer * B^T B and total += plain * (sum of B's rows), over `rows` rows of codes. */
 static TARGET void NAME(add_codes)(REAL *S, REAL *total, const REAL *B, int64_t rows, int64_t r, REAL outer, REAL plain, REAL *scaled)
 {

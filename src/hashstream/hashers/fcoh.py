@@ -23,7 +23,6 @@ from __future__ import annotations
 from typing import Any, Self
 
 import numpy as np
-from scipy.sparse import csr_array
 
 from hashstream.hashers.base import OnlineHasher, initial_projection
 from hashstream.hashers.errors import DivergenceError
@@ -35,6 +34,7 @@ from hashstream.hashers.fcoh_steps import (
     damp,
     descend,
     discrete,
+    gather,
     label_steps,
     mean_damping,
     take_steps,
@@ -261,7 +261,8 @@ class FCOH(OnlineHasher):
             before, after = self._take_steps(rows)
             # Healthy projections are of size 1: far beyond that *and* growing means running away.
             exploded = after > EXPLODED and after > 2 * before
-            if exploded or not np.isfinite(after + np.einsum("ij,ij->", self.iterate_, self.iterate_)):
+            flat = self.iterate_.ravel()
+            if exploded or not np.isfinite(after + flat @ flat):
                 raise DivergenceError(
                     f"learning_rate={self.learning_rate!r} is too large for this data: projections grew from "
                     f"{before:.3g} to {after:.3g} within one batch. The model is as before the call. "
@@ -294,16 +295,16 @@ class FCOH(OnlineHasher):
             first, counts = np.empty(0, np.intp), indicator.sum(axis=0)[classes]
         absent = self._stand_ins(classes)
         Z = np.empty((n + len(classes) + len(absent), X.shape[1]), X.dtype)
-        np.take(X, order, axis=0, out=Z[:n], mode="clip")  # "raise" would go through a buffer
         if indicator is None:
-            membership = csr_array((np.ones(n, X.dtype), order, np.append(first, n)), shape=(len(classes), n))
+            sums = gather(X, order, np.append(first, n), Z)
         else:
-            membership = csr_array(indicator[:, classes].T, dtype=X.dtype)
-        sums = membership @ (X if indicator is None else Z[:n])
+            Z[:n] = X[order]
+            sums = indicator[:, classes].T.astype(X.dtype) @ Z[:n]
         Z[n : n + len(classes)] = self._update_means(classes, counts, sums)
         for row, c in enumerate(absent, n + len(classes)):
             Z[row] = self.mean_rows_[c]
-        self.mean_ = self.mean_ + (X.mean(axis=0) - self.mean_) * X.dtype.type(n / (self.n_seen_ + n))
+        if self._automatic:
+            self.mean_ = self.mean_ + (X.mean(axis=0) - self.mean_) * X.dtype.type(n / (self.n_seen_ + n))
         return Rows(Z, n, classes, counts, absent, np.append(first, n), indicator)
 
     @staticmethod
@@ -347,7 +348,7 @@ class FCOH(OnlineHasher):
         """Move the iterate by the steps of one batch; the largest projection of a sample before and after them."""
         Z, n = rows.Z, rows.n
         K, P = Z @ Z.T, Z @ self.iterate_
-        energy = float(np.trace(K[:n, :n])) / n
+        energy = float(K.diagonal()[:n].sum()) / n
         before = float(np.abs(P[:n]).max())
         damping = 0.0
         if self._automatic:

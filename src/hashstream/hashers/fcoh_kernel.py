@@ -12,7 +12,7 @@ from hashstream._native import lib
 if TYPE_CHECKING:
     from hashstream.hashers.fcoh_steps import Batch, Rate
 
-__all__ = ["KERNEL", "kernel_steps"]
+__all__ = ["KERNEL", "kernel_gather", "kernel_steps"]
 
 
 class _CBatch(ctypes.Structure):
@@ -66,11 +66,35 @@ def kernel_steps(batch: Batch, rate: Rate) -> np.ndarray:
     return C
 
 
+def kernel_gather(X: np.ndarray, order: np.ndarray, first: np.ndarray, Z: np.ndarray) -> np.ndarray:
+    """`fcoh_steps.gather` in C."""
+    X = np.ascontiguousarray(X)
+    order, first = np.ascontiguousarray(order, np.int64), np.ascontiguousarray(first, np.int64)
+    sums = np.empty((len(first) - 1, X.shape[1]), X.dtype)
+    if not (Z.flags.c_contiguous and Z.dtype == X.dtype and Z.shape[1] == X.shape[1] and len(Z) >= first[-1]):
+        raise ValueError("Z must be C-contiguous, of X's dtype and width, and have a row for every row of X")
+    GATHER[X.dtype.char](
+        X.ctypes.data,
+        order.ctypes.data,
+        first.ctypes.data,
+        len(sums),
+        X.shape[1],
+        Z.ctypes.data,
+        sums.ctypes.data,
+    )
+    return sums
+
+
 KERNEL: dict[str, Any] = {}
 """dtype character -> the kernel; empty where there is none, and the twin serves."""
+GATHER: dict[str, Any] = {}
 
 if lib is not None and hasattr(lib, "hs_fcoh_f32"):
     KERNEL = {"f": lib.hs_fcoh_f32, "d": lib.hs_fcoh_f64}
+    GATHER = {"f": lib.hs_fcoh_gather_f32, "d": lib.hs_fcoh_gather_f64}
     for _function in KERNEL.values():
         _function.argtypes = [ctypes.c_void_p] * 5
         _function.restype = ctypes.c_int
+    for _function in GATHER.values():
+        _function.argtypes = [ctypes.c_void_p] * 3 + [ctypes.c_int64] * 2 + [ctypes.c_void_p] * 2
+        _function.restype = None

@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from hashstream.hashers.fcoh_kernel import KERNEL, kernel_steps
+from hashstream.hashers.fcoh_kernel import KERNEL, kernel_gather, kernel_steps
 
 __all__ = [
     "Batch",
@@ -30,6 +30,7 @@ __all__ = [
     "damp",
     "descend",
     "discrete",
+    "gather",
     "label_steps",
     "mean_damping",
     "take_steps",
@@ -129,6 +130,15 @@ class ClassStep:
     similar_weights: np.ndarray
     similar: float
     groups: list[Group]
+
+
+def gather(X: np.ndarray, order: np.ndarray, first: np.ndarray, Z: np.ndarray) -> np.ndarray:
+    """Write X[order] to the first rows of Z, and give the sum of each class's rows: (classes, d)."""
+    if KERNEL:
+        return kernel_gather(X, order, first, Z)
+    n = int(first[-1])
+    Z[:n] = X[order]
+    return np.stack([Z[start:stop].sum(axis=0) for start, stop in pairwise(first)])
 
 
 def take_steps(batch: Batch, rate: Rate) -> np.ndarray:
