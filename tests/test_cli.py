@@ -196,3 +196,19 @@ def test_perf_runs_a_benchmark_of_the_checkout(checkout: Path) -> None:
 
 def test_perf_outside_a_checkout_says_so(checkout: Path) -> None:
     assert "run this in a checkout" in refused("perf", "hamming")
+
+
+def test_methods_are_listed() -> None:
+    result = call("methods")
+    assert result.exit_code == 0
+    for name, method in hashstream.methods().items():
+        assert name in result.output
+        assert method.reference.split(",")[0] in result.output
+
+
+def test_bench_with_the_papers_settings(tmp_path: Path) -> None:
+    options = ["--dataset", "digits", "--runs", "1", "--out", str(tmp_path), "--settings", "paper"]
+    assert "mnist, cifar10, places205" in refused("bench", *options, "--methods", "FCOH")
+    result = call("bench", *options, "--methods", "LSH", "--bits", "8")
+    assert result.exit_code == 0, result.output
+    assert "LSH" in (tmp_path / "results.csv").read_text()

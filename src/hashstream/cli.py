@@ -1,4 +1,4 @@
-"""The front door: `hashstream demo`, `bench`, `perf`, `data`, `version`."""
+"""The front door: `hashstream demo`, `bench`, `methods`, `perf`, `data`, `version`."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import inspect
 import sys
 from collections.abc import Callable
 from enum import StrEnum
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, NoReturn
 
@@ -49,6 +50,13 @@ class DemoData(StrEnum):
     auto = "auto"
     mnist = "mnist"
     digits = "digits"
+
+
+class Settings(StrEnum):
+    """Whose settings a method is measured with."""
+
+    default = "default"
+    paper = "paper"
 
 
 class Ties(StrEnum):
@@ -102,7 +110,8 @@ def bench(
     dataset: Annotated[str, typer.Option(help="A name from `hashstream data list`.")],
     out: Annotated[Path, typer.Option(help="Folder of results.csv; rows are appended.")],
     methods: Annotated[
-        str, typer.Option(help="Names, with commas between; `my_module:MyMethod` for one of your own.")
+        str,
+        typer.Option(help="Names, with commas between, or `all`; `my_module:MyMethod` for one of your own."),
     ] = "FCOH,LSH",
     bits: Annotated[str, typer.Option(help="Code lengths, with commas between.")] = "32",
     runs: Annotated[int, typer.Option(min=1, help="Run i has split and method seeded with i, from 0.")] = 3,
@@ -114,6 +123,13 @@ def bench(
         Ties,
         typer.Option(help="Order of equal distances: the paper's stable sort, or the mean over all orders."),
     ] = Ties.paper,
+    configuration: Annotated[
+        Settings,
+        typer.Option(
+            "--settings",
+            help="Our defaults, or the paper's settings for this data set (as `HCOH[paper]` in results).",
+        ),
+    ] = Settings.default,
     settings: Annotated[
         list[str] | None,
         typer.Option("--set", metavar="NAME=VALUE", help="A parameter for every method; may be repeated."),
@@ -128,6 +144,8 @@ def bench(
     try:
         chosen = _choose(registry(), methods)
         given = _settings(settings or [], chosen)
+        if configuration is Settings.paper:
+            chosen = _paper_settings(chosen, dataset)
         lengths = _numbers(bits, "--bits")
         if dataset not in datasets.CATALOGUE:
             raise ValueError(f"there is no data set {dataset!r}: choose from {', '.join(datasets.CATALOGUE)}")
@@ -221,8 +239,10 @@ def _summary(
 
 
 def _choose(registry: dict[str, Any], names: str) -> dict[str, Callable[..., Any]]:
-    """The methods of a list such as `fcoh,LSH,my_module:MyMethod`."""
+    """The methods of a list such as `fcoh,LSH,my_module:MyMethod`, or of `all`."""
     known = {name.lower(): name for name in registry}
+    if names.strip().lower() == "all":
+        return dict(registry)
     chosen: dict[str, Callable[..., Any]] = {}
     for name in (name.strip() for name in names.split(",") if name.strip()):
         if ":" in name:
@@ -234,6 +254,22 @@ def _choose(registry: dict[str, Any], names: str) -> dict[str, Callable[..., Any
             raise ValueError(f"there is no method {name}: choose from {', '.join(registry)}, or module:Class")
     if not chosen:
         raise ValueError(f"--methods names none: choose from {', '.join(registry)}")
+    return chosen
+
+
+def _paper_settings(methods: dict[str, Callable[..., Any]], dataset: str) -> dict[str, Callable[..., Any]]:
+    """Methods by their paper's settings for a data set; those that no paper has settings for stay as they are."""
+    name = (
+        "places205" if dataset == "tinyimagenet200" else dataset
+    )  # the stand-in, for which no settings are printed
+    chosen = {}
+    for label, method in methods.items():
+        from_paper = getattr(method, "from_paper", None)
+        if from_paper is None:
+            chosen[label] = method
+        else:
+            from_paper(name, 32)  # raises where there are none for this data set
+            chosen[f"{label}[paper]"] = partial(from_paper, name)
     return chosen
 
 
@@ -308,6 +344,23 @@ def perf(
     sys.path.insert(0, str(root))  # ours, before any other package that is called benchmarks
     if not importlib.import_module(f"benchmarks.{name}").main(quick):
         raise typer.Exit(1)
+
+
+# ---- methods
+
+
+@app.command("methods", epilog="Example: `hashstream methods`")
+def list_methods() -> None:
+    """Every method: what it learns from, how many numbers it keeps, and where it was published.
+
+    d is the number of features, r of bits, C of classes.
+    """
+    table = Table(box=None, padding=(0, 2, 0, 0))
+    for column in ("name", "learns from", "keeps", "published in"):
+        table.add_column(column)
+    for name, method in registry().items():
+        table.add_row(name, method.needs, method.state_size, method.reference)
+    console.print(table)
 
 
 # ---- data, version
