@@ -296,15 +296,15 @@ def test_one_label_a_row_is_the_single_label_path(monkeypatch, settings: dict, k
 
 
 def test_multilabel_stream_is_learned() -> None:
-    """Rows that share labels come to share bits: nDCG on held-out rows rises well above a random projection's."""
+    """Rows that share labels come to share bits: what is missing to a perfect ranking of held-out rows falls by half."""
     X, Y = label_stream(2400)
     learned = hs.FCOH(32, random_state=0).partial_fit(X[:2000], Y[:2000])
     scores = {}
     for name, hasher in (("learned", learned), ("random", hs.LSH(32, random_state=0).fit(X))):
         codes = hasher.transform(X)
         scores[name] = hs.evaluate.retrieval(codes[2000:], Y[2000:], codes[:2000], Y[:2000])
-    assert scores["learned"]["mAP"] > scores["random"]["mAP"] + 0.1
-    assert scores["learned"]["nDCG"] > scores["random"]["nDCG"] + 0.02
+    for metric in ("mAP", "nDCG"):
+        assert 1 - scores["learned"][metric] < 0.6 * (1 - scores["random"][metric])
 
 
 def test_label_kinds_do_not_mix() -> None:

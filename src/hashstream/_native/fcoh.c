@@ -32,24 +32,24 @@ typedef struct {
 typedef struct {
     int64_t automatic; /* 0: every step has length `rate` */
     double rate;       /* mu, or eta where automatic */
+    double pull;       /* how far the quantisation term moves a mean's projection, in units of eta */
     double slowing;    /* after this many steps eta has fallen by a factor of sqrt(2) */
     double horizon;    /* after this many it falls no further */
     double taken;      /* steps taken so far; counts on */
     double curvature;  /* running mean of the class curvatures; 0 before the first */
-    double steepest, longest; /* scratch: the largest of a batch that takes one step */
+    double steepest;   /* scratch: the largest curvature of a batch that takes one step */
 } hs_fcoh_rate;
 
-/* The length of the next step. The NumPy twin explains the rule. */
-static double hs_fcoh_step(hs_fcoh_rate *rate, double curvature, double length)
+/* The length of the next step, and of the quantisation term's share in it. The NumPy twin explains the rule. */
+static double hs_fcoh_step(hs_fcoh_rate *rate, double curvature, double length, double *quantise)
 {
-    if (!rate->automatic) return rate->rate;
-    if (!(curvature > 0)) return 0;
-    rate->curvature = rate->curvature > 0 ? 0.95 * rate->curvature + 0.05 * curvature : curvature;
+    if (!rate->automatic) return *quantise = rate->rate;
     const double eta = rate->rate / sqrt(1 + fmin(rate->taken, rate->horizon) / rate->slowing);
     rate->taken += 1;
-    double step = fmin(eta / rate->curvature, 1.8 / curvature);
-    if (length > 0) step = fmin(step, 0.5 / length);
-    return step;
+    *quantise = length > 0 ? rate->pull * eta / length : 0;
+    if (!(curvature > 0)) return 0;
+    rate->curvature = rate->curvature > 0 ? 0.95 * rate->curvature + 0.05 * curvature : curvature;
+    return fmin(eta / rate->curvature, 1.8 / curvature);
 }
 
 #define TEMPLATE "fcoh_steps.h"

@@ -124,10 +124,11 @@ static TARGET void NAME(steps)(const hs_fcoh_batch *batch, const REAL *K, REAL *
             }
         }
         const double length = (double)K[mean * m + mean];
+        double quantise;
         if (batch->class_wise) {
-            const REAL step = (REAL)hs_fcoh_step(rate, curvature, length);
+            const REAL step = (REAL)hs_fcoh_step(rate, curvature, length, &quantise);
             for (int64_t k = 0; k < count * r; k++) C[start * r + k] += G[k] *= -step;
-            for (int64_t k = 0; k < r; k++) C[mean * r + k] += sigma[k] *= -step;
+            for (int64_t k = 0; k < r; k++) C[mean * r + k] += sigma[k] *= -(REAL)quantise;
             /* K is symmetric: its rows are read where the formula says columns, since they lie side by side. */
             NAME(add_product)(P, K + start * m, 1, m, G, m, count, r);
             NAME(add_product)(P, K + mean * m, 1, m, sigma, m, 1, r);
@@ -135,14 +136,16 @@ static TARGET void NAME(steps)(const hs_fcoh_batch *batch, const REAL *K, REAL *
             continue;
         }
 
-        /* One step for all classes, when the last of them has had its say. */
+        /* One step for all classes, when the last of them has had its say; each mean still has a length of its own. */
+        if (rate->automatic)
+            for (int64_t k = 0; k < r; k++) sigma[k] = length > 0 ? sigma[k] / (REAL)length : (REAL)0;
         rate->steepest = c == 0 || curvature > rate->steepest ? curvature : rate->steepest;
-        rate->longest = c == 0 || length > rate->longest ? length : rate->longest;
         if (c + 1 < batch->classes) continue;
         for (int64_t j = 0; j < n; j++) u[j] = (REAL)(1 + 0.01 * (double)j);
         const double spread = rate->automatic ? NAME(largest_eigenvalue)(K, m, n, u, next) : 0;
-        const REAL step = (REAL)hs_fcoh_step(rate, rate->steepest * spread, rate->longest);
-        for (int64_t k = 0; k < moved * r; k++) C[k] += D[k] *= -step;
+        const REAL step = (REAL)hs_fcoh_step(rate, rate->steepest * spread, 1, &quantise);
+        for (int64_t k = 0; k < n * r; k++) C[k] += D[k] *= -step;
+        for (int64_t k = n * r; k < moved * r; k++) C[k] += D[k] *= -(REAL)quantise;
         NAME(add_product)(P, K, 1, m, D, m, moved, r);
         NAME(follow)(S, total, B, P, batch);
     }

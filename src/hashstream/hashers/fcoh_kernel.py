@@ -34,12 +34,12 @@ class _CRate(ctypes.Structure):
     _fields_ = (
         ("automatic", ctypes.c_int64),
         ("rate", ctypes.c_double),
+        ("pull", ctypes.c_double),
         ("slowing", ctypes.c_double),
         ("horizon", ctypes.c_double),
         ("taken", ctypes.c_double),
         ("curvature", ctypes.c_double),
         ("steepest", ctypes.c_double),
-        ("longest", ctypes.c_double),
     )
 
 
@@ -58,7 +58,9 @@ def kernel_steps(batch: Batch, rate: Rate) -> np.ndarray:
         m, int(first[-1]), classes, r, first.ctypes.data, similar.ctypes.data, dissimilar.ctypes.data,
         batch.center_weight, batch.class_wise, batch.passes,
     )  # fmt: skip
-    c_rate = _CRate(rate.automatic, rate.rate, rate.slowing, rate.horizon, rate.taken, rate.curvature)
+    c_rate = _CRate(
+        rate.automatic, rate.rate, rate.pull, rate.slowing, rate.horizon, rate.taken, rate.curvature
+    )
     call = KERNEL[K.dtype.char]
     if call(ctypes.byref(c_batch), K.ctypes.data, batch.P.ctypes.data, C.ctypes.data, ctypes.byref(c_rate)):
         raise MemoryError("no memory for the class steps of this batch")

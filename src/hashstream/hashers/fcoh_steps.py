@@ -47,29 +47,35 @@ class Rate:
 
     With the codes held constant a class's objective is quadratic; its curvature is |H| |Kcc| (spectral norms). An
     automatic step is eta / (running mean of the curvatures), eta falling as 1 / sqrt(1 + taken / slowing) until
-    `horizon` steps are taken. Two caps keep any single step from doing harm: 1.8 / (curvature of this very class),
-    since beyond 2 a step would make its own class worse, and 0.5 / |class mean|^2, so that the quantisation term
-    moves no projection of the mean by more than one half.
+    `horizon` steps are taken, and at most 1.8 / (curvature of this very class): beyond 2 a step would make its own
+    class worse. The quantisation term is not quadratic (its slope is 1 everywhere): its share of the step moves every
+    projection of the class mean by `pull` times eta, whatever the length of the mean.
     """
 
     automatic: bool
     rate: float
-    slowing: float = 50.0
+    pull: float = 0.07
+    slowing: float = 100.0
     horizon: float = 5000.0
     taken: float = 0.0
     curvature: float = 0.0
 
-    def step(self, curvature: float, length: float) -> float:
-        """The length of the next step, of a class with this curvature and this squared length of its mean."""
+    def step(self, curvature: float) -> tuple[float, float]:
+        """The length of the next step of this curvature, and how far its quantisation term moves (see `quantise`)."""
         if not self.automatic:
-            return self.rate
-        if not curvature > 0:
-            return 0.0
-        self.curvature = 0.95 * self.curvature + 0.05 * curvature if self.curvature > 0 else curvature
+            return self.rate, self.rate
         eta = self.rate / np.sqrt(1 + min(self.taken, self.horizon) / self.slowing)
         self.taken += 1
-        step = min(eta / self.curvature, 1.8 / curvature)
-        return float(min(step, 0.5 / length) if length > 0 else step)
+        if not curvature > 0:
+            return 0.0, float(self.pull * eta)
+        self.curvature = 0.95 * self.curvature + 0.05 * curvature if self.curvature > 0 else curvature
+        return float(min(eta / self.curvature, 1.8 / curvature)), float(self.pull * eta)
+
+    def quantise(self, sigma: np.ndarray, length: float) -> np.ndarray:
+        """The quantisation term's direction, so that a step of 1 moves a mean of this squared length by 1."""
+        if not self.automatic:
+            return sigma
+        return sigma / sigma.dtype.type(length) if length > 0 else np.zeros_like(sigma)
 
 
 @dataclass
@@ -183,17 +189,18 @@ def _turn(
 ) -> np.ndarray:
     """One step, of one class or of all; P moves by K D, and D (m, r) comes back."""
     B = np.where(P > 0, 1, -1).astype(P.dtype)
-    D = np.zeros_like(P)
-    curvature = length = 0.0
+    D, Q = np.zeros_like(P), np.zeros_like(P)
+    curvature = 0.0
     for step in classes:
         G, sigma, own_curvature = move(P, B, step)
         D[step.rows] += G
-        D[step.mean] += sigma
-        curvature, length = max(curvature, own_curvature), max(length, float(K[step.mean, step.mean]))
+        Q[step.mean] += rate.quantise(sigma, float(K[step.mean, step.mean]))
+        curvature = max(curvature, own_curvature)
     if rate.automatic:
         rows = np.unique(np.concatenate([step.rows for step in classes]))
         curvature *= largest_eigenvalue(K[np.ix_(rows, rows)])[0]
-    D *= -P.dtype.type(rate.step(curvature, length))
+    length, pull = rate.step(curvature)
+    D = -(P.dtype.type(length) * D + P.dtype.type(pull) * Q)
     if class_wise:
         rows = np.append(classes[0].rows, classes[0].mean)
         P += K[:, rows] @ D[rows]
