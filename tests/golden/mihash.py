@@ -1,8 +1,8 @@
 """MIHash against the reference code (fixtures `mihash_*`).
 
-The reservoir starts with X[init_idx]: these rows come first in the stream and take no step. `draws` are the uniforms, one
-for each of these, then one for each step. R_X_<k>, R_Y_<k>, R_PQ_<k>: features, labels and keys of the reservoir after k
-steps, or after the last snapshot where k is "final".
+The reservoir starts with X[init_idx]: these rows come first in the stream and take no step. `draws` are the uniforms,
+one for each of these, then one for each step. R_X_<k>, R_Y_<k>, R_PQ_<k>: features, labels and keys of the reservoir
+after k steps, or after the last snapshot where k is "final".
 """
 
 from __future__ import annotations

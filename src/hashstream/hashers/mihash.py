@@ -102,9 +102,9 @@ class MIHash(OnlineHasher):
 
     **Features** should be centred and of about the same length (``feature_map="center"`` does both on the stream).
 
-    **Sensitivity.** log2 P of an almost empty bin has no bound on its slope, so that steps of length 1 amplify rounding:
-    in double precision a relative change of W0 by 1e-8 moves some percent of the bits after a hundred steps, and so
-    does single precision. What the codes are worth does not change with it.
+    **Sensitivity.** log2 P of an almost empty bin has no bound on its slope, so that steps of length 1 amplify
+    rounding: in double precision a relative change of W0 by 1e-8 moves some percent of the bits after a hundred steps
+    (with small reservoirs; fewer with large ones), and so does single precision.
 
     References
     ----------
