@@ -1,0 +1,201 @@
+"""AdaptHash: Adaptive Hashing for Fast Similarity Search (Cakir and Sclaroff, ICCV 2015).
+
+In the paper's symbols: a pair x_i, x_j of the stream is similar (s = +1, one class) or not (s = -1); r is the number
+of bits, W (d x r) the projection, D_h the Hamming distance of the two codes. For each pair in turn:
+
+    v = W^T x_i,  u = W^T x_j,  D_h = |{k : (v_k > 0) != (u_k > 0)}|
+    l = max(0, D_h - (1 - alpha) r)   if s = +1                                 (Eq. 5, the hinge-like loss)
+        max(0, alpha r - D_h)         if s = -1
+
+If l = 0 nothing moves. Otherwise the ceil(l) bits with the largest max(|v_k|, |u_k|) are corrected, among those that
+differ (s = +1) or agree (s = -1). With the sigmoid f(z) = 2 / (1 + e^-z) - 1 in place of the sign, the objective of
+the pair is (f(v)^T f(u) - r s)^2, and lambda/4 |W^T W - I|_F^2 keeps the hash functions apart (Eq. 7):
+
+    g_k = 2 (f(v)^T f(u) - r s) (2 f(u_k) h(v_k) x_i + 2 f(v_k) h(u_k) x_j)     for the corrected bits, 0 for others
+    W  <- W - eta g - lambda W (W^T W - I), then every column is scaled to unit length
+
+h(z) = e^-z / (1 + e^-z)^2 is half of f'(z); the factor 2 is written out, as in the authors' published code, which also
+leaves the last term unscaled by eta. Both are kept, so that eta and lambda mean what they mean there.
+
+We depart from it in nothing that shows in the result. `learn_pairs` below is these equations, one pair after the other,
+at O(d r^2) for each pair that moves W. `adapthash_kernel.py` has them in C and, where d is large, computes the same W
+in O(d r + r^3) for a pair.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+import numpy as np
+from scipy.special import expit
+
+from hashstream.hashers.adapthash_kernel import KERNEL, Block, dense_pairs, is_wide
+from hashstream.hashers.base import initial_projection
+from hashstream.hashers.errors import DivergenceError
+from hashstream.hashers.inputs import is_positive
+from hashstream.hashers.pairs import PairHasher
+
+__all__ = ["AdaptHash"]
+
+
+class AdaptHash(PairHasher):
+    """Adaptive hashing: a step for each pair of rows whose codes are too far apart, or too near.
+
+    Parameters
+    ----------
+    n_bits : int
+        r, the length of a code.
+    alpha : float
+        From 0 to 1: codes of one class may differ in (1 - alpha) r bits, codes of two classes have to in alpha r.
+    learning_rate : float
+        eta, the length of a step.
+    orthogonality : float
+        lambda, the weight of the term that keeps the hash functions apart.
+    batch_size : int
+        How many rows the inner loop is given at once. The result does not depend on it: the method's own batch is a
+        pair.
+    init : (d, n_bits) array, optional
+        W0; otherwise Gaussian with unit columns.
+    feature_map, random_state
+        As in every method.
+
+    Attributes
+    ----------
+    projection_ : (d, n_bits) array
+        W.
+    waiting_, waiting_class_ : (1, d) array, int
+        The row that waits for its partner, where the stream stopped between the two rows of a pair.
+    base_, gram_, mixing_, samples_, filled_
+        Where d is large, W as the compiled loop keeps it between calls (`Block` in `adapthash_kernel.py`).
+
+    Notes
+    -----
+    Labels count only by being equal or not, so there is no limit on the number of classes, and a class may appear at
+    any time. A stream of one class holds similar pairs only. `version_` grows by one for each pair that moved W.
+
+    Examples
+    --------
+    >>> from hashstream.hashers.adapthash import AdaptHash
+    >>> from sklearn.datasets import load_digits
+    >>> X, y = load_digits(return_X_y=True)
+    >>> X = X - X.mean(axis=0)
+    >>> hasher = AdaptHash(n_bits=32, random_state=0).fit(X / 30, y)
+    >>> hasher.transform(X).shape, hasher.projection_.shape
+    ((1797, 4), (64, 32))
+    """
+
+    reference = "Cakir and Sclaroff, ICCV 2015"
+    state_size = "2 d r + 64 d + 2 r^2 + 64 r"
+
+    def __init__(
+        self,
+        n_bits: int = 32,
+        *,
+        alpha: float = 0.9,
+        learning_rate: float = 0.1,
+        orthogonality: float = 0.01,
+        batch_size: int = 1000,
+        init: Any = None,
+        feature_map: Any = None,
+        random_state: Any = None,
+    ) -> None:
+        self.n_bits = n_bits
+        self.alpha = alpha
+        self.learning_rate = learning_rate
+        self.orthogonality = orthogonality
+        self.batch_size = batch_size
+        self.init = init
+        self.feature_map = feature_map
+        self.random_state = random_state
+
+    @classmethod
+    def from_paper(cls, dataset: str, n_bits: int, **changes: Any) -> Self:
+        """The settings of the FCOH paper's comparison for "mnist", "cifar10" or "places205": (alpha, lambda, eta)."""
+        settings: dict[str, dict[str, Any]] = {
+            "mnist": {"alpha": 0.8, "orthogonality": 0.01, "learning_rate": 0.2},
+            "cifar10": {"alpha": 0.9, "orthogonality": 0.01, "learning_rate": 0.1},
+            "places205": {"alpha": 0.9, "orthogonality": 0.01, "learning_rate": 0.1},
+        }
+        if dataset not in settings:
+            raise ValueError(f"the paper has settings for {', '.join(settings)}, not for {dataset!r}")
+        return cls(n_bits, **{**settings[dataset], **changes})
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        if not is_positive(self.alpha, zero=True) or self.alpha > 1:
+            raise ValueError(f"alpha must be a number from 0 to 1, not {self.alpha!r}")
+        if not is_positive(self.learning_rate):
+            raise ValueError(f"learning_rate must be a positive number, not {self.learning_rate!r}")
+        if not is_positive(self.orthogonality, zero=True):
+            raise ValueError(f"orthogonality must be a number of at least 0, not {self.orthogonality!r}")
+
+    def _start_pairs(self, X: np.ndarray) -> None:
+        self._keep(initial_projection(self.init, self.rng_, X.shape[1], self.n_bits, X.dtype))
+
+    def _learn_pairs(self, X: np.ndarray, similar: np.ndarray) -> int:
+        # As the published code computes them: 1 - 0.9 is not 0.1, and ceil(l) sees the difference.
+        tolerances = (1 - self.alpha) * self.n_bits, self.alpha * self.n_bits
+        settings = tolerances, float(self.learning_rate), float(self.orthogonality)
+        if KERNEL and is_wide(self.projection_):
+            block = Block(self.base_, self.gram_, self.mixing_, self.samples_, self.filled_).copy()
+            moved = block.learn_pairs(X, similar, *settings)
+            if moved:
+                self._keep(block.projection(), block)
+        else:
+            pairs = dense_pairs if KERNEL else learn_pairs
+            W, moved = pairs(self.projection_, X, similar, *settings)
+            if moved:
+                self._keep(W)
+        if moved:
+            lengths = np.einsum("ij,ij->j", self.projection_, self.projection_)
+            if not (np.abs(lengths - 1) < 0.1).all():
+                raise DivergenceError(
+                    f"learning_rate={self.learning_rate!r} or orthogonality={self.orthogonality!r} is too large for "
+                    "this data: a hash function lost its direction. The model is as before the call."
+                )
+        return moved
+
+    def _keep(self, W: np.ndarray, block: Block | None = None) -> None:
+        self.projection_ = W
+        if is_wide(W):
+            block = block or Block.of(W)
+            self.base_, self.gram_, self.mixing_ = block.base, block.gram, block.mixing
+            self.samples_, self.filled_ = block.samples, block.filled
+
+
+def learn_pairs(
+    W: np.ndarray,
+    X: np.ndarray,
+    similar: np.ndarray,
+    tolerances: tuple[float, float],
+    eta: float,
+    lambda_: float,
+) -> tuple[np.ndarray, int]:
+    """The equations at the head of this file, pair by pair: the W after all pairs, and how many moved it.
+
+    W : (d, r); X : (2n, d) pairs; similar : (n,) bool. tolerances : the distance that a similar pair may have, and that
+    a dissimilar pair must have.
+    """
+    r = W.shape[1]
+    moved = 0
+    for t, alike in enumerate(similar):
+        x_i, x_j = X[2 * t], X[2 * t + 1]
+        v, u = x_i @ W, x_j @ W
+        differ = (v > 0) != (u > 0)
+        distance = int(np.count_nonzero(differ))
+        loss = distance - tolerances[0] if alike else tolerances[1] - distance
+        if not loss > 0:
+            continue
+        bits = np.flatnonzero(differ if alike else ~differ)
+        size = np.maximum(np.abs(v), np.abs(u))[bits]
+        bits = bits[np.argsort(-size, kind="stable")][: int(np.ceil(loss))]
+        f_v, f_u = 2 * expit(v) - 1, 2 * expit(u) - 1
+        h_v, h_u = expit(v) * expit(-v), expit(u) * expit(-u)
+        step = 2 * eta * (float(f_v @ f_u) - (r if alike else -r))
+        a, b = np.zeros_like(v), np.zeros_like(u)
+        a[bits] = step * 2 * (f_u * h_v)[bits]
+        b[bits] = step * 2 * (f_v * h_u)[bits]
+        W = W - np.outer(x_i, a) - np.outer(x_j, b) - lambda_ * (W @ (W.T @ W - np.eye(r, dtype=W.dtype)))
+        W = (W / np.linalg.norm(W, axis=0)).astype(v.dtype)
+        moved += 1
+    return W, moved

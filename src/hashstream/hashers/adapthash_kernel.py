@@ -1,0 +1,147 @@
+"""AdaptHash's pairs in C: `dense_pairs` as they are written, `Block` without O(d r^2) for each.
+
+A block leaves W where it is, and small matrices move in its place.
+
+A pair changes W to (W T - x_i a^T - x_j b^T) N with T = (1 + lambda) I - lambda W^T W and N the diagonal matrix that
+gives the columns unit length. So, for as long as we like,
+
+    W = base S + Z^T C
+
+with `base` the W at which we began, S (r x r), Z the samples of the pairs that moved W and C their weights: a pair
+multiplies S and C by T N and appends two rows to Z and C. Projections come from those of `base`: x^T base S +
+(Z x)^T C. The Gram matrix G = W^T W, which T and N need, follows without W: with v = W^T x_i and u = W^T x_j
+
+    G <- N (T G T - T v a^T - a v^T T - T u b^T - b u^T T + [a b] [x_i x_j]^T [x_i x_j] [a b]^T) N
+
+After PAIRS pairs that moved W it is put together, and Z begins anew. Blocks are counted along the stream, not by call,
+and every sum is taken in the same order whatever the call, so a stream gives the same bits however it is cut.
+
+Not where d is small: it saves nothing there, and with r > d the Gram matrix has directions that W has not, in which
+rounding would grow.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from dataclasses import dataclass, replace
+from typing import Any, Self
+
+import numpy as np
+
+from hashstream._native import lib
+
+__all__ = ["KERNEL", "Block", "dense_pairs", "is_wide"]
+
+PAIRS = 32
+
+
+class _CBlock(ctypes.Structure):
+    _fields_ = (
+        ("d", ctypes.c_int64),
+        ("r", ctypes.c_int64),
+        ("capacity", ctypes.c_int64),
+        ("filled", ctypes.c_int64),
+        ("moved", ctypes.c_int64),
+        ("allowed", ctypes.c_double),
+        ("wanted", ctypes.c_double),
+        ("eta", ctypes.c_double),
+        ("lambda", ctypes.c_double),
+    )
+
+
+def is_wide(W: np.ndarray) -> bool:
+    """Whether W (d, r) is large enough for a block to pay: 2 d r^2 products for a pair against some 3 r^3."""
+    return W.shape[0] >= 1.5 * W.shape[1]
+
+
+def dense_pairs(
+    W: np.ndarray,
+    X: np.ndarray,
+    similar: np.ndarray,
+    tolerances: tuple[float, float],
+    eta: float,
+    lambda_: float,
+) -> tuple[np.ndarray, int]:
+    """`adapthash.learn_pairs` in C."""
+    W = W.copy()
+    similar = np.ascontiguousarray(similar, np.uint8)
+    block = _CBlock(*W.shape, 0, 0, 0, *tolerances, eta, lambda_)
+    call = KERNEL[X.dtype.char + "-dense"]
+    if call(ctypes.byref(block), W.ctypes.data, X.ctypes.data, similar.ctypes.data, len(similar)) < 0:
+        raise MemoryError("no memory for the pairs of this batch")
+    return W, block.moved
+
+
+@dataclass
+class Block:
+    """W = base S + Z^T C.
+
+    base : (d, r). gram : (r, r), W^T W. mixing : (r + 2 PAIRS, r), S and below it C. samples : (2 PAIRS, d), Z.
+    filled : rows of Z and C that are in use; the others are zero in C.
+    """
+
+    base: np.ndarray
+    gram: np.ndarray
+    mixing: np.ndarray
+    samples: np.ndarray
+    filled: int
+
+    @classmethod
+    def of(cls, W: np.ndarray) -> Self:
+        """A block that begins at W."""
+        d, r = W.shape
+        mixing = np.eye(r + 2 * PAIRS, r, dtype=W.dtype)
+        return cls(W, W.T @ W, mixing, np.zeros((2 * PAIRS, d), W.dtype), 0)
+
+    def copy(self) -> Self:
+        """The same block, with arrays that may be written into (`base` never is)."""
+        return replace(self, gram=self.gram.copy(), mixing=self.mixing.copy(), samples=self.samples.copy())
+
+    def projection(self) -> np.ndarray:
+        """W, (d, r)."""
+        if not self.filled:
+            return self.base
+        r = self.base.shape[1]
+        W: np.ndarray = self.base @ self.mixing[:r]
+        W += self.samples.T @ self.mixing[r:]
+        return W
+
+    def learn_pairs(
+        self,
+        X: np.ndarray,
+        similar: np.ndarray,
+        tolerances: tuple[float, float],
+        eta: float,
+        lambda_: float,
+    ) -> int:
+        """`adapthash.learn_pairs` in C; the block moves in place. Returns how many of the pairs moved W."""
+        similar = np.ascontiguousarray(similar, np.uint8)
+        d, r = self.base.shape
+        call = KERNEL[X.dtype.char]
+        done = moved = 0
+        while done < len(similar):
+            block = _CBlock(d, r, 2 * PAIRS, self.filled, 0, *tolerances, eta, lambda_)
+            took = call(
+                ctypes.byref(block), self.base.ctypes.data, self.gram.ctypes.data, self.mixing.ctypes.data,
+                self.samples.ctypes.data, X[2 * done :].ctypes.data, similar[done:].ctypes.data, len(similar) - done,
+            )  # fmt: skip
+            if took < 0:
+                raise MemoryError("no memory for the pairs of this batch")
+            done += took
+            moved += block.moved
+            self.filled = block.filled
+            if self.filled == 2 * PAIRS:
+                fresh = self.of(self.projection())
+                vars(self).update(vars(fresh))
+        return moved
+
+
+KERNEL: dict[str, Any] = {}
+"""dtype character, also with "-dense" -> the kernel; empty where there is none: then `adapthash.learn_pairs` serves."""
+
+if lib is not None and hasattr(lib, "hs_adapthash_f32"):
+    KERNEL = {"f": lib.hs_adapthash_f32, "d": lib.hs_adapthash_f64}
+    KERNEL |= {"f-dense": lib.hs_adapthash_dense_f32, "d-dense": lib.hs_adapthash_dense_f64}
+    for _name, _function in KERNEL.items():
+        _function.argtypes = [ctypes.c_void_p] * (4 if "dense" in _name else 7) + [ctypes.c_int64]
+        _function.restype = ctypes.c_int64

@@ -1,0 +1,113 @@
+"""The kernel map of OKH: Gaussian similarities to anchors, and a constant that serves as the bias."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any, Self
+
+import numpy as np
+
+from hashstream.hashers.features import NAMES, FeatureMap
+from hashstream.hashers.inputs import check_count, is_positive
+
+__all__ = ["OKHKernel"]
+
+VALIDATION_ROWS = 2000
+
+
+class OKHKernel(FeatureMap):
+    """x -> (exp(-|x - a_1|^2 / (2 width)), ..., exp(-|x - a_m|^2 / (2 width)), 1).
+
+    As in the published wrapper of OKH, anchors are drawn from the first half of the warm-up, and the width comes from
+    the distances of at most 2,000 rows of its second half to them, so that no anchor's distance to itself counts.
+
+    Parameters
+    ----------
+    n_anchors : int
+        m; where the first half of the warm-up has fewer rows, all of them.
+    width : "mean", "published" or float
+        "mean": the mean squared distance. "published": its square, which is what the wrapper computes, since it takes
+        the mean squared distance for a standard deviation. On unit-length rows all features are then near 0.8, codes
+        hardly differ at first, and the map depends on the scale of the features.
+    sample : (n, d) array, optional
+        What to warm up on, instead of the first batch. (The wrapper takes the whole training set.)
+
+    Attributes
+    ----------
+    anchors_ : (m, d) array
+        The anchors, relative to `origin_`, the mean of the warm-up's second half: far from the origin the expansion of
+        the squared distance would cancel.
+    mean_squared_ : float
+        The mean squared distance; the wrapper's sigma.
+    width_ : float
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> kernel = OKHKernel.at(np.array([[0.0, 0.0], [0.0, 2.0]]), np.array([[1.0, 1.0], [1.0, 3.0]]))
+    >>> kernel.mean_squared_
+    4.0
+    >>> kernel.transform(np.array([[0.0, 0.0]])).round(3)
+    array([[1.   , 0.607, 1.   ]])
+    """
+
+    def __init__(self, n_anchors: int = 300, *, width: float | str = "mean", sample: Any = None) -> None:
+        self.n_anchors = n_anchors
+        self.width = width
+        self.sample = sample
+
+    @classmethod
+    def at(cls, anchors: np.ndarray, rows: np.ndarray, width: float | str = "mean") -> Self:
+        """A map that is fitted already: with these anchors (m, d), and a width from the distances of `rows` (n, d)."""
+        kernel = cls(len(anchors), width=width)
+        kernel._check()
+        kernel._place(anchors, rows)
+        return kernel
+
+    def _check(self) -> int:
+        if self.width not in ("mean", "published") and not is_positive(self.width):
+            raise ValueError(f'width must be "mean", "published" or a positive number, not {self.width!r}')
+        return check_count("n_anchors", self.n_anchors, 1)
+
+    def _fit(self, X: np.ndarray, rng: np.random.Generator) -> None:
+        n_anchors = self._check()
+        half = max(1, len(X) // 2)
+        if half < n_anchors:
+            warnings.warn(
+                f"only {half} of {n_anchors} anchors: the first half of the warm-up has no more rows",
+                UserWarning,
+                stacklevel=3,
+            )
+        anchors = np.sort(rng.choice(half, size=min(n_anchors, half), replace=False))
+        others = X[half:] if len(X) > half else X
+        rows = np.sort(rng.choice(len(others), size=min(VALIDATION_ROWS, len(others)), replace=False))
+        self._place(X[anchors], others[rows])
+
+    def _place(self, anchors: np.ndarray, rows: np.ndarray) -> None:
+        self.origin_ = rows.mean(axis=0, dtype=np.float64).astype(rows.dtype)
+        self.anchors_ = anchors - self.origin_
+        self.mean_squared_ = float(self._squared_distances(rows).mean(dtype=np.float64))
+        if self.width == "mean":
+            self.width_ = self.mean_squared_ or 1.0
+        elif self.width == "published":
+            self.width_ = self.mean_squared_**2 or 1.0
+        else:
+            self.width_ = float(self.width)
+
+    def _squared_distances(self, X: np.ndarray) -> np.ndarray:
+        X = X - self.origin_
+        squared: np.ndarray = X @ self.anchors_.T
+        squared *= -2
+        squared += np.einsum("ij,ij->i", X, X)[:, None]
+        squared += np.einsum("ij,ij->i", self.anchors_, self.anchors_)
+        return np.maximum(squared, 0, out=squared)
+
+    def transform(self, X: np.ndarray) -> np.ndarray:
+        features = np.ones((len(X), len(self.anchors_) + 1), X.dtype)
+        squared = self._squared_distances(X)
+        squared /= -2 * self.width_
+        np.exp(squared, out=features[:, :-1])
+        return features
+
+
+NAMES["okh"] = OKHKernel
