@@ -98,16 +98,16 @@ static inline TARGET NAME(vector) NAME(hcoh)(NAME(vector) p, NAME(vector) y, REA
  * rate c exp(-y_j w_j^T x) y_j x, which adds that times |x|^2 to its own y_j w_j^T x. */
 static inline TARGET NAME(vector) NAME(boost)(NAME(vector) p, NAME(sample) *s, REAL rate, int64_t width)
 {
-    NAME(vector) g = {0};
-    REAL sum = s->before;
+    const NAME(vector) margin = s->y * p;
+    const REAL grows = rate * s->squared;
+    REAL sum = s->before, e[32 / sizeof(REAL)] = {0};
     for (int64_t k = 0; k < width; k++) {
-        sum += s->y[k] * p[k];
-        const REAL step = rate * (sizeof(REAL) == 4 ? (REAL)expf((float)-sum) : (REAL)exp((double)-sum));
-        g[k] = step * s->y[k];
-        sum += step * s->squared;
+        sum += margin[k];
+        e[k] = sizeof(REAL) == 4 ? (REAL)expf((float)-sum) : (REAL)exp((double)-sum);
+        sum += grows * e[k];
     }
     s->before = sum;
-    return g;
+    return rate * *(const NAME(vector) *)e * s->y;
 }
 
 /* The move that one sample asks of a strip, from its projection. */
