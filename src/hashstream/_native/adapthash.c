@@ -24,30 +24,44 @@ typedef struct {
 
 static size_t hs_adapthash_work(const hs_adapthash_block *block)
 {
-    const size_t r = (size_t)block->r, rows = (size_t)block->capacity;
-    return rows * r + (r + rows) * r + r * r + 2 * rows + 10 * r;
+    const size_t d = (size_t)block->d, r = (size_t)block->r, rows = (size_t)block->capacity;
+    return rows * r + (r + rows) * r + r * r + 2 * rows + 10 * r + d * r;
 }
 
-/* base (d, r), gram (r, r), mixing (r + capacity, r), samples (capacity, d); X (2 pairs, d), similar (pairs).
- * Takes pairs until all are done or the block is full. Returns how many it took, or -1 where memory ran out. */
-HS_API int64_t hs_adapthash_f32(hs_adapthash_block *block, const float *base, float *gram, float *mixing, float *samples, const float *X, const uint8_t *similar, int64_t pairs)
+/* base (d, r), gram (r, r), mixing (r + capacity, r), samples (capacity, d): in, and out after all pairs.
+ * X (2 pairs, d), similar (pairs). A full block is put together when the next pair comes.
+ * Returns 0, or -1 where memory ran out. */
+HS_API int64_t hs_adapthash_f32(hs_adapthash_block *block, float *base, float *gram, float *mixing, float *samples, const float *X, const uint8_t *similar, int64_t pairs)
 {
     float *work = malloc(hs_adapthash_work(block) * sizeof *work);
     int64_t *order = malloc((size_t)block->r * sizeof *order);
-    const int64_t took = work && order ? DISPATCH(pairs_f32)(block, base, gram, mixing, samples, X, similar, pairs, work, order) : -1;
+    const int enough = work && order;
+    if (enough) DISPATCH(pairs_f32)(block, base, gram, mixing, samples, X, similar, pairs, work, order);
     free(order);
     free(work);
-    return took;
+    return enough ? 0 : -1;
 }
 
-HS_API int64_t hs_adapthash_f64(hs_adapthash_block *block, const double *base, double *gram, double *mixing, double *samples, const double *X, const uint8_t *similar, int64_t pairs)
+HS_API int64_t hs_adapthash_f64(hs_adapthash_block *block, double *base, double *gram, double *mixing, double *samples, const double *X, const uint8_t *similar, int64_t pairs)
 {
     double *work = malloc(hs_adapthash_work(block) * sizeof *work);
     int64_t *order = malloc((size_t)block->r * sizeof *order);
-    const int64_t took = work && order ? DISPATCH(pairs_f64)(block, base, gram, mixing, samples, X, similar, pairs, work, order) : -1;
+    const int enough = work && order;
+    if (enough) DISPATCH(pairs_f64)(block, base, gram, mixing, samples, X, similar, pairs, work, order);
     free(order);
     free(work);
-    return took;
+    return enough ? 0 : -1;
+}
+
+/* W (d, r) of a block: out. */
+HS_API void hs_adapthash_projection_f32(const hs_adapthash_block *block, float *W, const float *base, const float *mixing, const float *samples)
+{
+    DISPATCH(put_together_f32)(block, W, base, mixing, samples);
+}
+
+HS_API void hs_adapthash_projection_f64(const hs_adapthash_block *block, double *W, const double *base, const double *mixing, const double *samples)
+{
+    DISPATCH(put_together_f64)(block, W, base, mixing, samples);
 }
 
 /* The pairs as they are written: W (d, r), in and out. Returns 0, or -1 where memory ran out. */

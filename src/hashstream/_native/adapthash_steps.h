@@ -102,17 +102,43 @@ static TARGET void NAME(dense)(hs_adapthash_block *block, REAL *W, const REAL *X
     }
 }
 
+/* W = base S + Z^T C. */
+static TARGET void NAME(put_together)(const hs_adapthash_block *block, REAL *W, const REAL *base, const REAL *S, const REAL *Z)
+{
+    const int64_t d = block->d, r = block->r;
+    memset(W, 0, (size_t)(d * r) * sizeof *W);
+    NAME(add_product)(W, base, r, 1, S, d, r, r);
+    NAME(add_product)(W, Z, 1, d, S + r * r, d, block->filled, r);
+}
+
+/* Begin a block at `base`: G = base^T base, S = I, C = 0. */
+static TARGET void NAME(begin)(hs_adapthash_block *block, const REAL *base, REAL *G, REAL *S)
+{
+    const int64_t d = block->d, r = block->r, step = 64; /* rows of W that stay in the cache meanwhile */
+    memset(G, 0, (size_t)(r * r) * sizeof *G);
+    for (int64_t j = 0; j < d; j += step)
+        NAME(add_product)(G, base + j * r, 1, r, base + j * r, r, d - j < step ? d - j : step, r);
+    memset(S, 0, (size_t)((r + block->capacity) * r) * sizeof *S);
+    for (int64_t k = 0; k < r; k++) S[k * r + k] = 1;
+    block->filled = 0;
+}
+
 /* See hs_adapthash_* in adapthash.c for what the arguments mean. */
-static TARGET int64_t NAME(pairs)(hs_adapthash_block *block, const REAL *base, REAL *G, REAL *S, REAL *Z, const REAL *X, const uint8_t *similar, int64_t pairs, REAL *work, int64_t *order)
+static TARGET void NAME(pairs)(hs_adapthash_block *block, REAL *base, REAL *G, REAL *S, REAL *Z, const REAL *X, const uint8_t *similar, int64_t pairs, REAL *work, int64_t *order)
 {
     const int64_t d = block->d, r = block->r, capacity = block->capacity;
     const REAL lambda = (REAL)block->lambda;
     REAL *Q = work, *scaled = Q + capacity * r, *Y = scaled + (r + capacity) * r, *K = Y + r * r;
     REAL *P = K + 2 * capacity, *left = P + 2 * r, *right = left + 4 * r, *C = S + r * r;
-    int64_t done = 0, projected = 0; /* pairs; Q holds x^T base of those from `first` to `projected` */
-    int64_t first = 0;
+    REAL *fresh = right + 4 * r;
+    int64_t first = 0, projected = 0; /* Q holds x^T base of the pairs from `first` to `projected` */
 
-    for (; done < pairs && block->filled + 2 <= capacity; done++) {
+    for (int64_t done = 0; done < pairs; done++) {
+        if (block->filled == capacity) {
+            NAME(put_together)(block, fresh, base, S, Z);
+            memcpy(base, fresh, (size_t)(d * r) * sizeof *base);
+            NAME(begin)(block, base, G, S);
+        }
         const REAL *x = X + 2 * done * d, *y = x + d;
         const int64_t filled = block->filled;
         if (done == projected) {
@@ -170,5 +196,4 @@ static TARGET int64_t NAME(pairs)(hs_adapthash_block *block, const REAL *base, R
         block->filled += 2;
         block->moved += 1;
     }
-    return done;
 }

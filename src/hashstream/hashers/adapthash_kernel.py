@@ -14,7 +14,8 @@ multiplies S and C by T N and appends two rows to Z and C. Projections come from
     G <- N (T G T - T v a^T - a v^T T - T u b^T - b u^T T + [a b] [x_i x_j]^T [x_i x_j] [a b]^T) N
 
 After PAIRS pairs that moved W it is put together, and Z begins anew. Blocks are counted along the stream, not by call,
-and every sum is taken in the same order whatever the call, so a stream gives the same bits however it is cut.
+and every sum is taken in the same order whatever the call, so a stream gives the same bits however it is cut. (No BLAS
+for the products of a block: they are small, and its threads would spend longer waiting for each other.)
 
 Not where d is small: it saves nothing there, and with r > d the Gram matrix has directions that W has not, in which
 rounding would grow.
@@ -23,7 +24,7 @@ rounding would grow.
 from __future__ import annotations
 
 import ctypes
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
@@ -69,7 +70,7 @@ def dense_pairs(
     call = KERNEL[X.dtype.char + "-dense"]
     if call(ctypes.byref(block), W.ctypes.data, X.ctypes.data, similar.ctypes.data, len(similar)) < 0:
         raise MemoryError("no memory for the pairs of this batch")
-    return W, block.moved
+    return W, int(block.moved)
 
 
 @dataclass
@@ -94,16 +95,18 @@ class Block:
         return cls(W, W.T @ W, mixing, np.zeros((2 * PAIRS, d), W.dtype), 0)
 
     def copy(self) -> Self:
-        """The same block, with arrays that may be written into (`base` never is)."""
-        return replace(self, gram=self.gram.copy(), mixing=self.mixing.copy(), samples=self.samples.copy())
+        """The same block, with arrays that may be written into."""
+        return type(self)(
+            self.base.copy(), self.gram.copy(), self.mixing.copy(), self.samples.copy(), self.filled
+        )
 
     def projection(self) -> np.ndarray:
         """W, (d, r)."""
-        if not self.filled:
-            return self.base
-        r = self.base.shape[1]
-        W: np.ndarray = self.base @ self.mixing[:r]
-        W += self.samples.T @ self.mixing[r:]
+        W = np.empty_like(self.base)
+        block = _CBlock(*W.shape, len(self.samples), self.filled)
+        KERNEL[W.dtype.char + "-projection"](
+            ctypes.byref(block), W.ctypes.data, self.base.ctypes.data, self.mixing.ctypes.data, self.samples.ctypes.data
+        )  # fmt: skip
         return W
 
     def learn_pairs(
@@ -116,32 +119,28 @@ class Block:
     ) -> int:
         """`adapthash.learn_pairs` in C; the block moves in place. Returns how many of the pairs moved W."""
         similar = np.ascontiguousarray(similar, np.uint8)
-        d, r = self.base.shape
-        call = KERNEL[X.dtype.char]
-        done = moved = 0
-        while done < len(similar):
-            block = _CBlock(d, r, 2 * PAIRS, self.filled, 0, *tolerances, eta, lambda_)
-            took = call(
-                ctypes.byref(block), self.base.ctypes.data, self.gram.ctypes.data, self.mixing.ctypes.data,
-                self.samples.ctypes.data, X[2 * done :].ctypes.data, similar[done:].ctypes.data, len(similar) - done,
-            )  # fmt: skip
-            if took < 0:
-                raise MemoryError("no memory for the pairs of this batch")
-            done += took
-            moved += block.moved
-            self.filled = block.filled
-            if self.filled == 2 * PAIRS:
-                fresh = self.of(self.projection())
-                vars(self).update(vars(fresh))
-        return moved
+        block = _CBlock(*self.base.shape, len(self.samples), self.filled, 0, *tolerances, eta, lambda_)
+        failed = KERNEL[X.dtype.char](
+            ctypes.byref(block), self.base.ctypes.data, self.gram.ctypes.data, self.mixing.ctypes.data,
+            self.samples.ctypes.data, X.ctypes.data, similar.ctypes.data, len(similar),
+        )  # fmt: skip
+        if failed:
+            raise MemoryError("no memory for the pairs of this batch")
+        self.filled = block.filled
+        return int(block.moved)
 
 
 KERNEL: dict[str, Any] = {}
-"""dtype character, also with "-dense" -> the kernel; empty where there is none: then `adapthash.learn_pairs` serves."""
+"""dtype character, also with "-dense" and "-projection" -> the kernel; empty where there is none: then
+`adapthash.learn_pairs` serves."""
 
 if lib is not None and hasattr(lib, "hs_adapthash_f32"):
-    KERNEL = {"f": lib.hs_adapthash_f32, "d": lib.hs_adapthash_f64}
-    KERNEL |= {"f-dense": lib.hs_adapthash_dense_f32, "d-dense": lib.hs_adapthash_dense_f64}
+    for _char, _kind in (("f", "f32"), ("d", "f64")):
+        KERNEL[_char] = getattr(lib, f"hs_adapthash_{_kind}")
+        KERNEL[_char].argtypes = [ctypes.c_void_p] * 7 + [ctypes.c_int64]
+        KERNEL[f"{_char}-dense"] = getattr(lib, f"hs_adapthash_dense_{_kind}")
+        KERNEL[f"{_char}-dense"].argtypes = [ctypes.c_void_p] * 4 + [ctypes.c_int64]
+        KERNEL[f"{_char}-projection"] = getattr(lib, f"hs_adapthash_projection_{_kind}")
+        KERNEL[f"{_char}-projection"].argtypes = [ctypes.c_void_p] * 5
     for _name, _function in KERNEL.items():
-        _function.argtypes = [ctypes.c_void_p] * (4 if "dense" in _name else 7) + [ctypes.c_int64]
-        _function.restype = ctypes.c_int64
+        _function.restype = None if "projection" in _name else ctypes.c_int64
