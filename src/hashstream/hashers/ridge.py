@@ -1,0 +1,332 @@
+"""RidgeHash: ridge regression to Hadamard codewords, exact at every moment of the stream. Our own method.
+
+Every class c has a codeword t_c of r signs. Of the stream x_1, x_2, ... with classes c_1, c_2, ... two sums are kept,
+
+    G = sum of x x^T  (d x d),      s_c = sum of the x of class c  (d for each class),
+
+and W is the solution of the whole stream's regression from x to its class's codeword,
+
+    W = (X^T X + ridge I)^-1 X^T T = (G + ridge I)^-1 (sum over c of s_c t_c^T).
+
+It does not matter in which order or in which batches the rows came, and sums of two streams add up to those of both:
+two learners can be merged (`RidgeHash.merge`). Keeping s_c rather than X^T T leaves the codewords out of the sums, so a
+class may come late, and learners merge whatever codeword each has given a class. W is solved for when it is asked for.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any, Self
+
+import numpy as np
+from scipy.linalg import LinAlgError, cho_factor, cho_solve
+from scipy.sparse import csr_array
+from sklearn.utils.validation import check_is_fitted
+
+from hashstream.hashers.codebooks import CodewordHasher, grow, hadamard_codebook
+from hashstream.hashers.errors import DivergenceError
+from hashstream.hashers.inputs import check_count, is_positive
+from hashstream.hashers.labels import LabelBook, Labels
+from hashstream.hashers.sketch import Sketch
+
+__all__ = ["RidgeHash"]
+
+
+class RidgeHash(CodewordHasher):
+    """Ridge regression to Hadamard codewords: exact, independent of the order of the stream, mergeable.
+
+    Parameters
+    ----------
+    n_bits : int
+        r, the length of a code.
+    ridge : float
+        Weight of |W|^2 beside the squared errors of all rows. (A rounding error of G is added to it.)
+    forgetting : float
+        In (0, 1]: the weight of everything learned is multiplied by it with every further row. 1 never forgets; with
+        1 - 1/h about the last h rows count, which follows drift. Independent of how the stream is cut, too.
+    rank : int, optional
+        Keep G as a frequent-directions sketch of this many rows (even), not as d x d numbers, for large d: see Notes.
+    n_classes : int
+        How many classes are expected; the Hadamard matrix is chosen so that each has a row. More may come.
+    classes : sequence of labels, optional
+        Labels whose codewords are fixed in advance: they take the rows of the codebook in this order, whenever they
+        come. Otherwise, and for labels that are not among them, rows are taken in order of first appearance.
+    codebook : (m, n_bits) array of -1 and 1, optional
+        The codewords, instead of rows of a Hadamard matrix in random order. It grows where classes are more than rows;
+        what a class has been given it keeps.
+    batch_size : int
+        Rows that are summed at once; of no influence but on speed and rounding.
+    feature_map, random_state
+        As in every method.
+
+    Attributes
+    ----------
+    projection_ : (d, n_bits) array
+        W, solved for when first asked for after learning.
+    gram_ : (d, d) float64 array
+        G; empty with `rank`.
+    class_sums_ : (n_classes, d) float64 array
+        s_c, in the order of `classes_`.
+    sketch_, sketch_squares_, sketch_taken_, sketch_lost_
+        With `rank`, the sketch B of G, as in `SketchHash`; otherwise empty.
+    codebook_, class_rows_
+        The codewords, and the row of each class.
+
+    Notes
+    -----
+    **Order.** W depends on the order of the stream only through the codewords, where classes first appear in another
+    order; with `classes` it does not at all, beyond rounding.
+
+    **Low rank.** With `rank` = l, B^T B + (lost / 2) I stands for G, where lost, at most 2 / l of the sum of all
+    squared lengths, is known (`sketch_lost_`). x^T (G + ridge I) x is then off, for every x, by a factor between 1 - e
+    and 1 + e with e = lost / (2 ridge + lost). A merge adds the lost parts of both. Unlike G, B depends on the order.
+
+    **Corner cases.** One class only: all rows are regressed to one codeword. A batch may be a single row. Where the
+    number of bits is no power of two the codewords are signs of random projections of Hadamard rows, as in `HCOH`.
+
+    **Cost**: O(n d^2) for n rows, with `rank` O(n d l); a solution O(d^3), with `rank` O(d l r), whenever W is asked
+    for after learning.
+
+    Examples
+    --------
+    >>> import hashstream as hs
+    >>> from sklearn.datasets import load_digits
+    >>> from hashstream.hashers.ridge import RidgeHash
+    >>> X, y = load_digits(return_X_y=True)
+    >>> whole = RidgeHash(n_bits=32, random_state=0).fit(X[:1500], y[:1500])
+    >>> one, other = (RidgeHash(n_bits=32, random_state=0).fit(X[a:b], y[a:b]) for a, b in ((0, 700), (700, 1500)))
+    >>> codes = whole.transform(X)
+    >>> bool((one.merge(other).transform(X) == codes).all())
+    True
+    >>> scores = hs.evaluate.retrieval(codes[1500:], y[1500:], codes[:1500], y[:1500])
+    >>> scores["mAP"] > 0.8
+    True
+    """
+
+    reference = "hashstream"
+    needs = "labels"
+    state_size = "d^2 + C d (with rank l: l d + C d)"
+
+    def __init__(
+        self,
+        n_bits: int = 32,
+        *,
+        ridge: float = 1.0,
+        forgetting: float = 1.0,
+        rank: int | None = None,
+        n_classes: int = 16,
+        classes: Any = None,
+        codebook: Any = None,
+        batch_size: int = 1000,
+        feature_map: Any = None,
+        random_state: Any = None,
+    ) -> None:
+        self.n_bits = n_bits
+        self.ridge = ridge
+        self.forgetting = forgetting
+        self.rank = rank
+        self.n_classes = n_classes
+        self.classes = classes
+        self.codebook = codebook
+        self.batch_size = batch_size
+        self.feature_map = feature_map
+        self.random_state = random_state
+
+    @classmethod
+    def from_paper(cls, dataset: str, n_bits: int, **changes: Any) -> Self:
+        """The defaults, with as many classes as "mnist", "cifar10" or "places205" has: the method is in no paper."""
+        sizes = {"mnist": 10, "cifar10": 10, "places205": 205}
+        if dataset not in sizes:
+            raise ValueError(f"the paper has settings for {', '.join(sizes)}, not for {dataset!r}")
+        return cls(n_bits, **{"n_classes": sizes[dataset], **changes})
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        if not is_positive(self.ridge):
+            raise ValueError(f"ridge must be a positive number, not {self.ridge!r}")
+        if not is_positive(self.forgetting) or self.forgetting > 1:
+            raise ValueError(f"forgetting must be a number above 0 and at most 1, not {self.forgetting!r}")
+        if self.rank is not None and check_count("rank", self.rank, 2) % 2:
+            raise ValueError(f"rank must be even, as half of the sketch is freed at a time, not {self.rank}")
+        if self.classes is not None and len(set(self._fixed())) < len(self._fixed()):
+            raise ValueError("classes must hold every label once")
+
+    # ---- codewords
+
+    def _fixed(self) -> list[Any]:
+        return [] if self.classes is None else np.asarray(self.classes).tolist()
+
+    def _draw_codebook(self) -> np.ndarray:
+        most = max(self.n_classes, len(self._fixed()))
+        return hadamard_codebook(self.n_bits, most, self.rng_, rows="distinct")
+
+    def _give_codewords(self, numbers: np.ndarray) -> None:
+        """Class numbers without a row of the codebook take theirs, in this order."""
+        known = len(self.label_book_)
+        rows = np.append(self.class_rows_, np.full(known - len(self.class_rows_), -1, np.int64))
+        fixed = self._fixed()
+        place = {label: row for row, label in enumerate(fixed)}
+        for c in numbers:
+            if rows[c] < 0:
+                free = max(len(fixed), int(rows.max()) + 1)
+                rows[c] = place.get(self.label_book_.classes[c], free)
+        if rows.max() >= len(self.codebook_):
+            self.codebook_ = grow(self.codebook_, int(rows.max()) + 1, self.rng_)
+        self.class_rows_ = rows
+
+    # ---- learning
+
+    def _start(self, X: np.ndarray) -> None:
+        d = X.shape[1]
+        self._start_codebook()
+        self.class_sums_ = np.zeros((0, d))
+        self.gram_ = np.zeros((d, d) if self.rank is None else (0, 0))
+        self._keep(Sketch.empty(self.rank or 0, d, X.dtype))
+
+    def _keep(self, sketch: Sketch) -> None:
+        self.sketch_, self.sketch_squares_ = sketch.rows, sketch.squares
+        self.sketch_taken_, self.sketch_lost_ = sketch.taken, sketch.lost
+
+    def _sketch(self) -> Sketch:
+        return Sketch(
+            self.sketch_, self.rank or 0, self.sketch_taken_, self.sketch_lost_, self.sketch_squares_
+        )
+
+    def _learn(self, X: np.ndarray, labels: Labels) -> int:
+        n = len(X)
+        numbers = labels.ids[labels.rank]
+        classes, first = np.unique(numbers, return_index=True)
+        self._give_codewords(classes[np.argsort(first)])
+
+        weights = np.full(n, float(self.forgetting)) ** np.arange(n - 1, -1, -1)
+        member = csr_array(
+            (weights.astype(X.dtype), (numbers, np.arange(n))), shape=(len(self.label_book_), n)
+        )
+        with np.errstate(over="ignore", invalid="ignore"):
+            rows = X if self.forgetting == 1 else np.sqrt(weights).astype(X.dtype)[:, None] * X
+            gram = rows.T @ rows if self.rank is None else self.gram_
+            self._add(member @ X, gram, rows, float(self.forgetting) ** n)
+        return n
+
+    def _add(self, sums: np.ndarray, gram: np.ndarray, rows: np.ndarray, faded: float) -> None:
+        """Further sums beside those there are, which count `faded` of what they did; or DivergenceError.
+
+        gram: what G grows by, without `rank`; rows: what goes into its sketch, with it.
+        """
+        self.class_sums_ = faded * padded(self.class_sums_, len(sums)) + sums
+        if self.rank is None:
+            self.gram_ = faded * self.gram_ + gram if faded < 1 else self.gram_ + gram
+            size = float(np.trace(self.gram_))
+        else:
+            sketch = self._sketch()
+            if faded < 1:
+                scale = sketch.rows.dtype.type(np.sqrt(faded))
+                sketch = replace(sketch, rows=scale * sketch.rows, lost=faded * sketch.lost, squares=None)
+            sketch = sketch.insert(rows)
+            self._keep(sketch)
+            size = float(np.einsum("ij,ij->", sketch.rows, sketch.rows, dtype=np.float64))
+        if not np.isfinite(size):
+            raise DivergenceError(
+                "the features are too large: the sum of their squares is not finite. "
+                "The model is as before the call. Scale the features down."
+            )
+        self._solved: dict[
+            str, np.ndarray
+        ] = {}  # filled by `projection_`, never before a new one is put in place
+
+    def merge(self, other: RidgeHash) -> Self:
+        """Learn all that another learner has learned: what follows is as if its stream had come after this one's.
+
+        Codewords stay this learner's: classes that it does not know take its next ones, in the order in which `other`
+        met them. Both must have the same bits, features, forgetting and rank; `other` is not changed.
+        """
+        check_is_fitted(self)
+        check_is_fitted(other)
+        for name in ("n_bits", "n_features_in_", "dtype_", "forgetting", "rank"):
+            mine, theirs = getattr(self, name), getattr(other, name)
+            if mine != theirs:
+                raise ValueError(
+                    f"only alike learners can be merged: {name} is {mine!r} here and {theirs!r} there"
+                )
+        if not same(self.feature_map_, other.feature_map_):
+            raise ValueError(
+                "only alike learners can be merged: their feature maps differ, as their first batches did"
+            )
+        before = self._remember()
+        try:
+            learned = np.argsort(other.class_rows_, kind="stable")[np.count_nonzero(other.class_rows_ < 0) :]
+            labels = [other.label_book_.classes[c] for c in learned]
+            known = dict.fromkeys(self.label_book_.classes)
+            self.label_book_ = LabelBook(
+                list(known) + [label for label in labels if label not in known], False
+            )
+            number = {label: c for c, label in enumerate(self.label_book_.classes)}
+            numbers = np.array([number[label] for label in labels], np.intp)
+            lost, n, version, seen = (
+                other.sketch_lost_,
+                other.n_seen_,
+                other.version_,
+                other.class_sums_[learned],
+            )
+            self._give_codewords(numbers)
+            sums = np.zeros((len(number), seen.shape[1]))
+            sums[numbers] = seen
+            self._add(sums, other.gram_, other.sketch_, float(self.forgetting) ** n)
+            self.sketch_lost_ = self.sketch_lost_ + lost
+            self.n_seen_ += n
+            self.version_ += version
+        except BaseException:
+            self._put_back(before)
+            raise
+        return self
+
+    # ---- encoding
+
+    @property
+    def projection_(self) -> np.ndarray:  # type: ignore[override]
+        check_is_fitted(self)
+        solved = getattr(self, "_solved", {})
+        if "W" not in solved:
+            solved["W"] = self._solve()
+        self._solved = solved
+        return solved["W"]
+
+    def _solve(self) -> np.ndarray:
+        """W = (G + ridge I)^-1 (sum over c of s_c t_c^T)."""
+        dtype = np.dtype(self.dtype_)
+        learned = np.flatnonzero(self.class_rows_ >= 0)
+        M = self.class_sums_[learned].T @ self.codeword(learned).astype(np.float64)
+        if self.rank is None:
+            G = self.gram_.copy()
+            G[np.diag_indices(len(G))] += self.ridge + np.finfo(dtype).eps * np.trace(G)
+            try:
+                W = cho_solve(cho_factor(G, lower=True, overwrite_a=True, check_finite=False), M)
+            except LinAlgError:  # G is far from what its rounding allows: another basis, the same equations
+                values, U = np.linalg.eigh(G)
+                W = U @ ((U.T @ M) / np.maximum(values, self.ridge)[:, None])
+        else:
+            # Rows of B are orthogonal: (B^T B + t I)^-1 = (I - B^T diag(1 / (squares + t)) B) / t
+            sketch = self._sketch().ordered()
+            assert sketch.squares is not None
+            B, squares = sketch.rows.astype(np.float64), sketch.squares.astype(np.float64)
+            t = self.ridge + sketch.lost / 2 + np.finfo(dtype).eps * squares.sum()
+            W = (M - B.T @ ((B @ M) / (squares + t)[:, None])) / t
+        return np.ascontiguousarray(W, dtype=dtype)
+
+
+def padded(values: np.ndarray, n: int) -> np.ndarray:
+    """With rows of zeros behind, to n rows."""
+    return np.concatenate([values, np.zeros((n - len(values), *values.shape[1:]), values.dtype)])
+
+
+def same(a: Any, b: Any) -> bool:
+    """Whether two feature maps, or parts of them, hold the same."""
+    if type(a) is not type(b):
+        return False
+    if isinstance(a, np.ndarray):
+        return np.array_equal(a, b)
+    if isinstance(a, dict):
+        return a.keys() == b.keys() and all(same(a[key], b[key]) for key in a)
+    if isinstance(a, (list, tuple)):
+        return len(a) == len(b) and all(map(same, a, b))
+    return same(vars(a), vars(b)) if hasattr(a, "__dict__") else bool(a == b)
