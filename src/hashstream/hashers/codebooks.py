@@ -31,6 +31,7 @@ __all__ = [
 
 ROWS = ("random", "distinct", "ordered")
 TRIES = 20
+MAX_CLASSES = 4096  # to expect, not to have: a Hadamard matrix of that order has 16 million entries
 
 
 def hadamard(order: int) -> np.ndarray:
@@ -191,7 +192,7 @@ class CodewordHasher(OnlineHasher):
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
-        check_count("n_classes", self.n_classes, 1, 1 << 14)
+        check_count("n_classes", self.n_classes, 1, MAX_CLASSES)
         if self.codebook is not None:
             check_codebook(self.codebook, self.n_bits)
 
