@@ -75,8 +75,7 @@ class ClassifierHash(OnlineHasher):
 
     Examples
     --------
-    All ten digits, queries held out: ten different codes, and a label-mAP that beats FCOH (0.83) and other learned codes
-    of 32 bits.
+    All ten digits, queries held out: ten different codes, and a label-mAP that is above that of FCOH (0.83) at 32 bits.
 
     >>> import numpy as np, hashstream as hs
     >>> from hashstream.hashers.classifier import ClassifierHash
