@@ -267,6 +267,19 @@ def check_bad_input(hasher: OnlineHasher) -> None:
         raise AssertionError(f"transform accepted {what}")
 
 
+def check_undo(hasher: OnlineHasher) -> None:
+    """Learning replaces what was learned and never writes into it: only so can a call that fails be undone."""
+    X, y = class_stream()
+    model = _learn(_fresh(hasher), X[:100], y[:100])
+    kept = state(model)
+    before = state_of(model)
+    _learn(model, X[100:], y[100:])
+    for name, value in kept.items():
+        if isinstance(value, np.random.Generator):
+            continue  # the base winds it back
+        _require(_plain(value) == before[name], f"{name} was written into: replace it")
+
+
 def check_bounded_state(hasher: OnlineHasher) -> None:
     """The state does not grow with the number of samples seen."""
     X, y = class_stream(n=2000)
@@ -324,6 +337,7 @@ CHECKS: tuple[Callable[[OnlineHasher], None], ...] = (
     check_precision,
     check_save_load,
     check_bad_input,
+    check_undo,
     check_bounded_state,
     check_version,
     check_reproducible,

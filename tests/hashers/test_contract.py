@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import threading
+
 import numpy as np
+import pandas as pd
 import pytest
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -70,8 +73,6 @@ class Sloppy(hs.LSH):
             self.projection_ = self.projection_ * -1
         elif self.fault == "writes in place":
             self.projection_ += 1
-            if len(X) > 90:
-                raise ValueError("too late")
         elif self.fault == "single precision":
             self.projection_ = self.projection_.astype(np.float32)
         elif self.fault == "global random state":
@@ -95,6 +96,7 @@ class Sloppy(hs.LSH):
         ("single precision", "check_precision"),
         ("global random state", "check_reproducible"),
         ("looks sideways", "check_codes"),
+        ("writes in place", "check_undo"),
     ],
 )
 def test_a_broken_method_is_caught(fault: str, check: str) -> None:
@@ -159,3 +161,64 @@ def test_bad_parameters(method, parameters: dict) -> None:
     with pytest.raises(ValueError):
         hasher.fit(X, y)
     assert not hs.checks.state_of(hasher)
+
+
+def test_n_bits_is_fixed_by_the_first_batch() -> None:
+    X, y = class_stream()
+    hasher = hs.FCOH(n_bits=8, random_state=0).fit(X, y)
+    codes = hasher.transform(X)
+    hasher.set_params(n_bits=32)
+    assert np.array_equal(hasher.transform(X), codes)
+    with pytest.raises(ValueError, match="n_bits is 32 now"):
+        hasher.partial_fit(X, y)
+    assert hasher.fit(X, y).transform(X).shape == (300, 4)
+
+
+def test_one_transform_has_one_version() -> None:
+    """Codes of one call come from one W, whatever another thread learns meanwhile."""
+    X, y = class_stream(n=400)
+    many = np.tile(X, (200, 1)).astype(np.float32)
+    hasher = hs.FCOH(n_bits=16, random_state=0).fit(X.astype(np.float32), y)
+    stop = threading.Event()
+
+    def learn() -> None:
+        while not stop.is_set():
+            hasher.partial_fit(X.astype(np.float32), y)
+
+    thread = threading.Thread(target=learn)
+    thread.start()
+    try:
+        for _ in range(5):
+            codes = hasher.transform(many).reshape(200, 400, 2)
+            assert (codes == codes[0]).all()
+    finally:
+        stop.set()
+        thread.join()
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda X: X.tolist(),
+        lambda X: np.asfortranarray(X),
+        lambda X: X[:, ::-1][:, ::-1],
+        lambda X: X.astype(">f8"),
+        lambda X: pd.DataFrame(X, columns=["dtype", *map(str, range(11))]),
+        lambda X: np.ma.masked_array(X),
+    ],
+    ids=["list", "Fortran", "strides", "big-endian", "data frame", "masked"],
+)
+def test_kinds_of_arrays(make) -> None:
+    X, y = class_stream()
+    expected = hs.FCOH(n_bits=16, random_state=0).fit(X, y)
+    hasher = hs.FCOH(n_bits=16, random_state=0).fit(make(X), y)
+    np.testing.assert_allclose(hasher.decision_function(make(X)), expected.decision_function(X), atol=1e-9)
+    assert np.array_equal(hasher.transform(make(X)), expected.transform(X))
+
+
+def test_numbers_that_overflow_in_single_precision_are_refused() -> None:
+    X, y = class_stream()
+    hasher = hs.FCOH(n_bits=16, random_state=0).fit(X.astype(np.float32), y)
+    for encode in (hasher.transform, hasher.decision_function):
+        with pytest.raises(ValueError, match="infinity"):
+            encode(X * 1e39)

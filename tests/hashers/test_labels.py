@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from scipy.sparse import csr_array
 
 from hashstream.hashers.labels import LabelBook
 
@@ -55,3 +56,38 @@ def test_bad_labels() -> None:
         LabelBook().read([[1], [0]])
     with pytest.raises(ValueError, match=r"shape is \(\)"):
         LabelBook().read(3)
+
+
+def test_labels_without_an_order_stay_whole() -> None:
+    """frozensets compare by inclusion: sorting them would tear classes apart."""
+    y = [frozenset([k % 4, 9]) for k in range(40)]
+    book, ids = numbers(LabelBook(), y)
+    assert len(book) == 4
+    assert ids == [k % 4 for k in range(40)]
+
+
+def test_a_list_keeps_its_labels() -> None:
+    book, _ = numbers(LabelBook(), [1, "a", 1])
+    assert book.classes == [1, "a"]
+    book, _ = numbers(LabelBook(), [(0, 1), (1, 1)])
+    assert book.classes == [(0, 1), (1, 1)]
+
+
+@pytest.mark.parametrize(
+    "y",
+    [
+        np.array(["a", float("nan")], dtype=object),
+        np.array(["2020-01-01", "NaT"], dtype="datetime64[D]"),
+        np.array([[1], {}], dtype=object),
+    ],
+    ids=["NaN", "NaT", "unhashable"],
+)
+def test_labels_that_are_none(y) -> None:
+    with pytest.raises(ValueError, match=r"NaN|NaT|hashable"):
+        LabelBook().read(y)
+
+
+def test_sparse_label_matrices() -> None:
+    book, labels = LabelBook().read(csr_array(np.eye(3, dtype=int)))
+    assert book.multilabel
+    assert labels.indicator.tolist() == np.eye(3, dtype=bool).tolist()

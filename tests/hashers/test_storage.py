@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 import numpy as np
+import pandas as pd
 import pytest
 from safetensors.numpy import load as read_tensors
 from safetensors.numpy import save as write_tensors
@@ -147,3 +148,28 @@ def test_a_method_must_be_registered(tmp_path) -> None:
     impostor = type("LSH", (hs.LSH,), {})
     with pytest.raises(ValueError, match="already"):
         hs.register(impostor)
+
+
+def test_data_frames_generators_and_byte_orders(tmp_path) -> None:
+    X, y = class_stream()
+    frame = pd.DataFrame(X, columns=[f"f{k}" for k in range(12)])
+    generator = np.random.Generator(np.random.MT19937(3))
+    hasher = hs.FCOH(8, init=np.ones((12, 8), dtype=">f8"), random_state=generator).fit(frame, y)
+    hs.save(hasher, tmp_path / "model")
+    loaded = hs.load(tmp_path / "model")
+    assert loaded.feature_names_in_.tolist() == hasher.feature_names_in_.tolist()
+    assert np.array_equal(loaded.transform(frame), hasher.transform(frame))
+    with pytest.raises(TypeError, match=r"longdouble|float128"):
+        hs.save(hs.FCOH(8, init=np.ones((12, 8), dtype=np.longdouble)), tmp_path / "long")
+
+
+def test_the_sample_of_a_map_is_saved_once(saved) -> None:
+    hasher, path = saved
+    assert hasher.feature_map_.sample is None
+    assert hs.load(path).feature_map.sample.shape == (60, 12)
+
+
+def test_a_saved_file_has_the_mode_of_any_file(tmp_path) -> None:
+    (tmp_path / "plain").touch()
+    hs.save(hs.LSH(8), tmp_path / "model")
+    assert (tmp_path / "model").stat().st_mode == (tmp_path / "plain").stat().st_mode

@@ -14,9 +14,9 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, Transfo
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
-from hashstream.hashers.features import FeatureMap, as_feature_map
-from hashstream.hashers.inputs import check_count, check_finite, check_rows
-from hashstream.hashers.labels import LabelBook, Labels
+from hashstream.hashers.features import FeatureMap, check_feature_map, warmed_up
+from hashstream.hashers.inputs import all_finite, check_count, check_finite, check_rows
+from hashstream.hashers.labels import LabelBook, Labels, as_labels
 
 __all__ = ["MAX_BITS", "OnlineHasher"]
 
@@ -57,7 +57,7 @@ class OnlineHasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
     n_seen_ : int
         Rows learned from.
     classes_ : list
-        The labels seen, in order of first appearance; for label matrices the column numbers.
+        The labels seen, in order of first appearance (ascending within a piece); for label matrices the columns.
     n_features_in_ : int
         d, the width of the input (before the feature map).
     """
@@ -78,6 +78,7 @@ class OnlineHasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
     random_state: Any
 
     projection_: np.ndarray
+    n_bits_: int
     version_: int
     n_seen_: int
     label_book_: LabelBook
@@ -90,22 +91,19 @@ class OnlineHasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
     def fit(self, X: Any, y: Any = None) -> Self:
         """Forget everything, then learn the rows of X as a stream in pieces of `batch_size`.
 
-        Equal to a fresh `partial_fit` for each piece in turn.
+        Equal to a fresh `partial_fit` for each piece in turn. It begins a new model, whose versions count from 0.
         """
-        before = self._remember()
-        try:
-            for name in state(self):
-                delattr(self, name)
-            self._check_parameters()
-            X = check_finite(check_rows(self, X, first=True))
-            y = self._check_length(y, len(X))
-            step = self._piece_rows()
-            for start in range(0, len(X), step):
-                rows = slice(start, start + step)
-                self._partial_fit(X[rows], None if y is None else y[rows])
-        except BaseException:
-            self._put_back(before)
-            raise
+        fresh = self._view()
+        for name in state(fresh):
+            delattr(fresh, name)
+        fresh._check_parameters()
+        X = check_finite(check_rows(fresh, X, first=True))
+        y = fresh._check_length(y, len(X))
+        step = fresh._piece_rows()
+        for start in range(0, len(X), step):
+            rows = slice(start, start + step)
+            fresh._partial_fit(X[rows], None if y is None else y[rows])
+        self.__dict__ = fresh.__dict__
         return self
 
     def partial_fit(self, X: Any, y: Any = None) -> Self:
@@ -122,6 +120,10 @@ class OnlineHasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         try:
             self._check_parameters()
             first = not hasattr(self, "n_seen_")
+            if not first and self.n_bits != self.n_bits_:
+                raise ValueError(
+                    f"n_bits is {self.n_bits} now, but this model has learned {self.n_bits_}: fit anew"
+                )
             X = check_finite(check_rows(self, X, first=first))
             self._partial_fit(X, self._check_length(y, len(X)))
         except BaseException:
@@ -131,22 +133,12 @@ class OnlineHasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
 
     def _partial_fit(self, X: np.ndarray, y: np.ndarray | None) -> None:
         first = not hasattr(self, "n_seen_")
-        labels = Labels(np.empty(0, np.intp), np.empty(0, np.intp))
-        if y is not None:
-            book = LabelBook() if first else self.label_book_
-            self.label_book_, labels = book.read(y)
-            if labels.indicator is not None and not self.multilabel:
-                raise ValueError(
-                    f"{type(self).__name__} takes one label a row, not a matrix of shape {y.shape}"
-                )
-        elif first:
-            self.label_book_ = LabelBook()
         if first:
+            self.n_bits_ = int(self.n_bits)
             self.dtype_ = str(X.dtype)
             self.rng_ = as_generator(self.random_state)
-            self.feature_map_ = as_feature_map(self.feature_map)
-            if self.feature_map_ is not None:
-                self.feature_map_.warm_up(X, self.rng_)
+            self.feature_map_ = warmed_up(self.feature_map, X, self.rng_)
+            self.label_book_ = LabelBook()
             self.version_ = 0
             self.n_seen_ = 0
         Z = self._features(X)
@@ -155,8 +147,26 @@ class OnlineHasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
             self._start(Z[:step])
         for start in range(0, len(Z), step):
             rows = slice(start, start + step)
-            self.version_ += self._learn(Z[rows], labels[rows])
+            labels = Labels(np.empty(0, np.intp), np.empty(0, np.intp))
+            if y is not None:
+                self.label_book_, labels = self.label_book_.read(y[rows])
+            self.version_ += self._learn(Z[rows], labels)
             self.n_seen_ += len(Z[rows])
+
+    def _remember(self) -> tuple[dict[str, Any], Any]:
+        """What `_put_back` needs: references to what was learned, which is never written into, and the draws so far."""
+        return dict(self.__dict__), self.rng_.bit_generator.state if hasattr(self, "rng_") else None
+
+    def _put_back(self, before: tuple[dict[str, Any], Any]) -> None:
+        self.__dict__, draws = before
+        if draws is not None:
+            self.rng_.bit_generator.state = draws
+
+    def _view(self) -> Self:
+        """Another object with the same parameters and state: what it sees does not change while this one learns."""
+        view = object.__new__(type(self))
+        view.__dict__ = dict(self.__dict__)
+        return view
 
     def _piece_rows(self) -> int:
         """The largest number of rows that `_learn` is given at once."""
@@ -170,46 +180,53 @@ class OnlineHasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
                     "it learns from labels"
                 )
             return None
-        y = np.asarray(y)
+        y = as_labels(y)
         if y.ndim == 0 or len(y) != n:
             raise ValueError(f"X has {n} rows, but y has shape {y.shape}")
+        if y.ndim == 2 and not self.multilabel:
+            raise ValueError(f"{type(self).__name__} takes one label a row, not a matrix of shape {y.shape}")
         return y
-
-    def _remember(self) -> tuple[dict[str, Any], Any]:
-        """What `_put_back` needs: the attributes (references, as they are never written into) and the draws so far."""
-        return dict(vars(self)), self.rng_.bit_generator.state if hasattr(self, "rng_") else None
-
-    def _put_back(self, before: tuple[dict[str, Any], Any]) -> None:
-        attributes, draws = before
-        self.__dict__.clear()
-        self.__dict__.update(attributes)
-        if draws is not None:
-            self.rng_.bit_generator.state = draws
 
     # ---- encoding
 
     def decision_function(self, X: Any) -> np.ndarray:
         """What the sign is taken of: (n, n_bits) float."""
         check_is_fitted(self)
-        X = check_rows(self, X, first=False)
-        return self._project(self._features(check_finite(X)))
+        view = self._view()
+        return view._project(view._features(check_rows(view, X, first=False), check=True))
 
     def transform(self, X: Any) -> np.ndarray:
         """The codes of X: (n, ceil(n_bits / 8)) uint8, bits in the order of `np.packbits`, 1 where f_k(x) > 0.
 
-        X is walked in blocks, so a memory-mapped X of any length needs no more memory than its codes.
+        X is walked in blocks, so a memory-mapped float X of any length needs no more memory than its codes. All codes
+        are of one version, also where another thread calls `partial_fit` meanwhile.
         """
         check_is_fitted(self)
-        X = check_rows(self, X, first=False)
+        view = self._view()
+        X = check_rows(view, X, first=False)
         codes = np.empty((len(X), self._n_features_out), np.uint8)
         step = max(BLOCK_ROWS, BLOCK_BYTES // (X.itemsize * X.shape[1]))
+        # A plain projection of NaN or infinity is NaN or infinity, and has fewer numbers to look at.
+        plain = view.feature_map_ is None and type(self)._project is OnlineHasher._project
         for start in range(0, len(X), step):
-            block = self._features(check_finite(X[start : start + step]))
-            codes[start : start + step] = np.packbits(self._project(block) > 0, axis=1)
+            block = X[start : start + step]
+            with np.errstate(invalid="ignore", over="ignore"):
+                block = view._features(block, check=not plain)
+                values = view._project(block)
+            if plain and not all_finite(values):
+                check_finite(block)
+            bits = values > 0
+            if view.n_bits_ % 8 == 0:  # rows end where bytes end: packed as one line, which is faster
+                codes[start : start + step] = np.packbits(bits).reshape(len(bits), -1)
+            else:
+                codes[start : start + step] = np.packbits(bits, axis=1)
         return codes
 
-    def _features(self, X: np.ndarray) -> np.ndarray:
-        X = X.astype(self.dtype_, copy=False)
+    def _features(self, X: np.ndarray, check: bool = False) -> np.ndarray:
+        with np.errstate(over="ignore"):  # what single precision cannot hold is infinite then, and refused as such
+            X = X.astype(self.dtype_, copy=False)
+        if check:
+            check_finite(X)
         return X if self.feature_map_ is None else self.feature_map_.transform(X)
 
     # ---- what a method writes
@@ -217,7 +234,7 @@ class OnlineHasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
     def _check_parameters(self) -> None:
         check_count("n_bits", self.n_bits, 1, MAX_BITS)
         check_count("batch_size", self.batch_size, 1)
-        as_feature_map(self.feature_map)
+        check_feature_map(self.feature_map)
         if not isinstance(self.random_state, RANDOM_STATES) or isinstance(self.random_state, bool):
             raise ValueError(
                 "random_state must be None, a whole number, a Generator, a SeedSequence or a RandomState, "
@@ -250,7 +267,7 @@ class OnlineHasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
 
     @property
     def _n_features_out(self) -> int:
-        return -(-int(self.n_bits) // 8)
+        return -(-self.n_bits_ // 8)
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "n_seen_")

@@ -20,7 +20,7 @@ of label, with the W that the class before it has left:
 
 from __future__ import annotations
 
-from typing import Any, Self
+from typing import Any, NoReturn, Self
 
 import numpy as np
 
@@ -65,7 +65,7 @@ class FCOH(OnlineHasher):
         "auto": every step takes its length from its own curvature, and the codes come from the averaged iterate; no
         setting depends on the scale, the centring or the number of the features, the bits or the size of a batch. A
         batch is then learned in pieces of at most 100 rows (one step for each class and batch makes large batches
-        weak). A float is mu in the paper's equations, and nothing is added to them.
+        weak). A float is mu in the paper's equations, and, with lambdas given as numbers, nothing is added to them.
     lambda1 : float
         Weight of similar pairs.
     lambda2 : "balanced" or float
@@ -92,7 +92,7 @@ class FCOH(OnlineHasher):
     sweeps, fit_weight, ridge : int, float, float
         Of the discrete variant: sweeps over the bits, nu, and lambda in units of the mean squared length of a row.
     init : (d, n_bits) array, optional
-        W0; otherwise Gaussian with unit columns.
+        W0; otherwise Gaussian with unit columns. With "auto" it is scaled, which changes no code, to suit the features.
     feature_map, random_state
         As in every method.
 
@@ -217,8 +217,10 @@ class FCOH(OnlineHasher):
         for name in ("fit_weight", "ridge"):
             if not is_positive(getattr(self, name)):
                 raise ValueError(f"{name} must be a positive number, not {getattr(self, name)!r}")
+        if not isinstance(self.class_wise, (bool, np.bool_)):
+            raise ValueError(f"class_wise must be True or False, not {self.class_wise!r}")
         if self.passes != "auto":
-            check_count("passes", self.passes, 1)
+            check_count("passes", self.passes, 1, 10_000)
         check_count("sweeps", self.sweeps, 1)
         check_count("horizon", self.horizon, 1)
 
@@ -246,28 +248,42 @@ class FCOH(OnlineHasher):
         self.class_counts_ = np.zeros(0, np.int64)
         self.steps_ = 0.0
         self.curvature_ = 0.0
-        if self._automatic and self.init is None:
-            # Projections of the size that the objective asks for, whatever the scale and the mean of the features.
-            mean, energy = X.mean(axis=0), float(np.einsum("ij,ij->", X, X)) / len(X)
-            W = damp(W, mean, mean_damping(mean, energy, d))
-            W = W / X.dtype.type(np.sqrt(energy) if energy > 0 else 1)
+        self.scaled_ = not self._automatic
         self.iterate_ = self.projection_ = W
+
+    def _scale(self, X: np.ndarray) -> None:
+        """Give W0 the size that the objective asks for, whatever the scale and the mean of the features.
+
+        Codes do not depend on the size of W, but a W0 that is far too large would stay so. A random W0 is also damped
+        along the features' mean. The typical row decides, so that an outlier does not; rows of zeros wait for others.
+        """
+        squared = np.einsum("ij,ij->i", X, X, dtype=np.float64)
+        if not squared.any():
+            return
+        W, mean = self.iterate_, X.mean(axis=0)
+        if self.init is None:
+            W = damp(W, mean, mean_damping(mean, float(squared.mean()), X.shape[1])[1])
+        P = (X @ W)[squared > 0].astype(np.float64)
+        size = np.sqrt(np.median((P * P).mean(axis=1)) * X.shape[1])
+        if size > 0 and np.isfinite(size):
+            W = (W / size).astype(W.dtype)
+        self.iterate_ = self.projection_ = W
+        self.scaled_ = True
 
     # ---- learning
 
     def _learn(self, X: np.ndarray, labels: Labels) -> int:
+        if not self.scaled_:
+            self._scale(X)
         with np.errstate(over="ignore", invalid="ignore"):
             rows = self._stack(X, labels)
             before, after = self._take_steps(rows)
-            # Healthy projections are of size 1: far beyond that *and* growing means running away.
-            exploded = after > EXPLODED and after > 2 * before
             flat = self.iterate_.ravel()
-            if exploded or not np.isfinite(after + flat @ flat):
-                raise DivergenceError(
-                    f"learning_rate={self.learning_rate!r} is too large for this data: projections grew from "
-                    f"{before:.3g} to {after:.3g} within one batch. The model is as before the call. "
-                    'Take a smaller learning_rate, or learning_rate="auto".'
-                )
+            if not np.isfinite(after + flat @ flat):
+                self._diverged(before, after)
+            # Healthy projections are of size 1: far beyond that *and* growing means running away.
+            if not self._automatic and after > EXPLODED and after > 2 * before:
+                self._diverged(before, after)
         if self._automatic:
             seen = self.n_seen_ + len(X)
             share = max(2 * len(X) / (seen + len(X)), min(1.0, len(X) / self.horizon))
@@ -275,6 +291,17 @@ class FCOH(OnlineHasher):
         else:
             self.projection_ = self.iterate_
         return 1
+
+    def _diverged(self, before: float, after: float) -> NoReturn:
+        grew = f"projections grew from {before:.3g} to {after:.3g} within one batch; the model is as before the call."
+        if self._automatic:
+            raise DivergenceError(
+                f"{grew} The features are beyond what {self.dtype_} can square: rescale them."
+            )
+        raise DivergenceError(
+            f"learning_rate={self.learning_rate!r} is too large for this data: {grew} "
+            'Take a smaller learning_rate, or learning_rate="auto".'
+        )
 
     def _stack(self, X: np.ndarray, labels: Labels) -> Rows:
         """Z: the samples, class by class, then the means of their classes, then means that stand for absent classes.
@@ -303,8 +330,8 @@ class FCOH(OnlineHasher):
         Z[n : n + len(classes)] = self._update_means(classes, counts, sums)
         for row, c in enumerate(absent, n + len(classes)):
             Z[row] = self.mean_rows_[c]
-        if self._automatic:
-            self.mean_ = self.mean_ + (X.mean(axis=0) - self.mean_) * X.dtype.type(n / (self.n_seen_ + n))
+        batch_mean = X.mean(axis=0) if indicator is not None else sums.sum(axis=0) / X.dtype.type(n)
+        self.mean_ = self.mean_ + (batch_mean - self.mean_) * X.dtype.type(n / (self.n_seen_ + n))
         return Rows(Z, n, classes, counts, absent, np.append(first, n), indicator)
 
     @staticmethod
@@ -347,22 +374,23 @@ class FCOH(OnlineHasher):
     def _take_steps(self, rows: Rows) -> tuple[float, float]:
         """Move the iterate by the steps of one batch; the largest projection of a sample before and after them."""
         Z, n = rows.Z, rows.n
-        K, P = Z @ Z.T, Z @ self.iterate_
-        energy = float(K.diagonal()[:n].sum()) / n
+        P = Z @ self.iterate_
         before = float(np.abs(P[:n]).max())
-        damping = 0.0
         if self._automatic:
-            damping = mean_damping(self.mean_, energy, Z.shape[1])
-            along = Z @ self.mean_
-            K -= np.outer(along, along * Z.dtype.type(damping))
+            energy = float(np.einsum("ij,ij->", Z[:n], Z[:n], dtype=np.float64)) / n
+            damping, _ = mean_damping(self.mean_, energy, Z.shape[1])
+            Z = damp(
+                Z.T, self.mean_, damping
+            ).T  # rows before their products, which would cancel far from the origin
             rate = Rate(True, AUTO_RATE, taken=self.steps_, curvature=self.curvature_)
         else:
             rate = Rate(False, 1.0 if self.relaxation == "discrete" else float(self.learning_rate))
+        K = Z @ Z.T
 
         if rows.indicator is not None or self.relaxation == "discrete":
             move = descend(rate)
             if self.relaxation == "discrete":
-                move = discrete(K, self.fit_weight, self.ridge * (energy or 1.0), self.sweeps)
+                move = discrete(K, self.fit_weight, self.ridge * self._energy(K, n), self.sweeps)
             if rows.indicator is None:
                 steps = list(class_steps(self._batch(rows, K, P)))
             else:
@@ -383,6 +411,11 @@ class FCOH(OnlineHasher):
         self.iterate_ = self.iterate_ + change
         return before, float(np.abs(P[:n]).max())
 
+    @staticmethod
+    def _energy(K: np.ndarray, n: int) -> float:
+        """The mean squared length of the samples (1 where they are all zero)."""
+        return float(K.diagonal()[:n].sum()) / n or 1.0
+
     def _batch(self, rows: Rows, K: np.ndarray, P: np.ndarray) -> Batch:
         weight = self._center_weight
         own = rows.counts + weight
@@ -395,7 +428,9 @@ class FCOH(OnlineHasher):
     ) -> tuple[np.ndarray, np.ndarray]:
         """lambda1 and lambda2 of class steps with n_c samples, scaled; own, other: the weight of similar and of
         dissimilar codes."""
-        scale = {"none": 1.0, "class": n_c, "batch": n_t, "bits": self.n_bits}[self.gradient_scale]
+        scale: Any = {"none": 1.0, "class": n_c, "batch": n_t, "bits": self.n_bits}[self.gradient_scale]
+        if self.relaxation == "discrete":
+            scale = 1.0
         similar = np.full(np.shape(own), float(self.lambda1))
         if self.lambda2 == "balanced":
             dissimilar = BALANCE * self.lambda1 * np.minimum(1, own / np.maximum(other, 1e-300))

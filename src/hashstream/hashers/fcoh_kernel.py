@@ -56,7 +56,7 @@ def kernel_steps(batch: Batch, rate: Rate) -> np.ndarray:
     C = np.zeros_like(batch.P)
     c_batch = _CBatch(
         m, int(first[-1]), classes, r, first.ctypes.data, similar.ctypes.data, dissimilar.ctypes.data,
-        batch.center_weight, batch.class_wise, batch.passes,
+        batch.center_weight, bool(batch.class_wise), batch.passes,
     )  # fmt: skip
     c_rate = _CRate(
         rate.automatic, rate.rate, rate.pull, rate.slowing, rate.horizon, rate.taken, rate.curvature
@@ -91,7 +91,7 @@ KERNEL: dict[str, Any] = {}
 """dtype character -> the kernel; empty where there is none, and the twin serves."""
 GATHER: dict[str, Any] = {}
 
-if lib is not None and hasattr(lib, "hs_fcoh_f32"):
+if lib is not None and hasattr(lib, "hs_fcoh_f32") and hasattr(lib, "hs_fcoh_gather_f32"):
     KERNEL = {"f": lib.hs_fcoh_f32, "d": lib.hs_fcoh_f64}
     GATHER = {"f": lib.hs_fcoh_gather_f32, "d": lib.hs_fcoh_gather_f64}
     for _function in KERNEL.values():

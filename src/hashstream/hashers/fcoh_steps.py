@@ -177,7 +177,7 @@ def walk(
     """Let every class take its step with the codes that the step before it has left, or, unless `class_wise`, all
     classes one common step; `passes` times over. `move` says where a class wants to go; see `descend`."""
     C = np.zeros_like(P)
-    together = steps if class_wise else [steps]
+    together = steps if class_wise or not steps else [steps]
     for _ in range(passes):
         for turn in together:
             C += _turn(K, P, turn if isinstance(turn, list) else [turn], move, rate, class_wise)
@@ -328,17 +328,21 @@ def largest_eigenvalue(A: np.ndarray, v: np.ndarray | None = None) -> tuple[floa
 # ---- uncentred features
 
 
-def mean_damping(mean: np.ndarray, energy: float, d: int) -> float:
-    """How much of the direction of the stream's mean is taken out of W: (I - damping mean mean^T) is what is left.
+def mean_damping(mean: np.ndarray, energy: float, d: int) -> tuple[float, float]:
+    """How much of the direction of the stream's mean is taken out, of features and of W0.
 
-    Uncentred features share one long direction; steps along it are useless, and they set the curvature that limits
-    all others. Damping is 1 / (|mean|^2 + v), v the energy of a typical direction: strong where the mean stands out,
-    nothing where features are centred.
+    Uncentred features share one long direction; steps along it are useless, and they set the curvature that limits all
+    others. M = I - damping mean mean^T, damping = 1 / (|mean|^2 + v) with v the energy of a typical direction: strong
+    where the mean stands out, next to nothing where features are centred. Returns the damping of M's square root, for
+    features (steps with M are plain steps on features damped by its root), and of M itself.
     """
-    squared = float(mean @ mean)
+    squared = float(np.dot(mean.astype(np.float64), mean.astype(np.float64)))
+    if not 0 < squared < np.inf:
+        return 0.0, 0.0
     typical = max(energy - squared, 0.0) / d
-    return 1 / (squared + typical) if squared > 0 else 0.0
+    return (1 - np.sqrt(typical / (squared + typical))) / squared, 1 / (squared + typical)
 
 
 def damp(W: np.ndarray, mean: np.ndarray, damping: float) -> np.ndarray:
+    """(I - damping mean mean^T) W."""
     return W - np.outer(mean * W.dtype.type(damping), mean @ W)

@@ -11,14 +11,15 @@ from __future__ import annotations
 
 import warnings
 from abc import ABC, abstractmethod
+from copy import copy
 from typing import Any, Self
 
 import numpy as np
-from sklearn.base import BaseEstimator, clone
+from sklearn.base import BaseEstimator
 
-from hashstream.hashers.inputs import check_count
+from hashstream.hashers.inputs import check_count, is_positive
 
-__all__ = ["CenterUnit", "FeatureMap", "RBFAnchors", "as_feature_map"]
+__all__ = ["CenterUnit", "FeatureMap", "RBFAnchors", "check_feature_map", "warmed_up"]
 
 FEW_ROWS = 20
 
@@ -107,7 +108,7 @@ class RBFAnchors(FeatureMap):
 
     def _fit(self, X: np.ndarray, rng: np.random.Generator) -> None:
         n_anchors = check_count("n_anchors", self.n_anchors, 1)
-        if self.width != "auto" and not (isinstance(self.width, (int, float)) and 0 < self.width < np.inf):
+        if self.width != "auto" and not is_positive(self.width):
             raise ValueError(f'width must be "auto" or a positive number, not {self.width!r}')
         if len(X) < n_anchors:
             warnings.warn(
@@ -140,18 +141,22 @@ class RBFAnchors(FeatureMap):
 NAMES: dict[str, type[FeatureMap]] = {"center": CenterUnit, "rbf": RBFAnchors}
 
 
-def as_feature_map(feature_map: Any) -> FeatureMap | None:
-    """An unfitted map of the hasher's own, from None, "center", "rbf" or a FeatureMap."""
+def check_feature_map(feature_map: Any) -> None:
+    """ValueError unless it is None, the name of a map, or a FeatureMap."""
+    named = isinstance(feature_map, str) and feature_map in NAMES
+    if not (feature_map is None or named or isinstance(feature_map, FeatureMap)):
+        names = ", ".join(map(repr, NAMES))
+        raise ValueError(f"feature_map must be None, {names} or a FeatureMap, not {feature_map!r}")
+
+
+def warmed_up(feature_map: Any, X: np.ndarray, rng: np.random.Generator) -> FeatureMap | None:
+    """A hasher's own map, fitted: on its sample, or else on X. The sample itself is not kept in it."""
     if feature_map is None:
         return None
-    if isinstance(feature_map, str) and feature_map in NAMES:
-        return NAMES[feature_map]()
-    if isinstance(feature_map, FeatureMap):
-        copy: FeatureMap = clone(feature_map)
-        return copy
-    raise ValueError(
-        f"feature_map must be None, {', '.join(map(repr, NAMES))} or a FeatureMap, not {feature_map!r}"
-    )
+    own = NAMES[feature_map]() if isinstance(feature_map, str) else copy(feature_map)
+    own.warm_up(X, rng)
+    own.sample = None
+    return own
 
 
 def _unit(X: np.ndarray) -> np.ndarray:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import validate_data
 
-__all__ = ["check_count", "check_finite", "check_rows", "is_positive"]
+__all__ = ["all_finite", "check_count", "check_finite", "check_rows", "is_positive"]
 
 
 def check_rows(estimator: Any, X: Any, *, first: bool) -> np.ndarray:
@@ -15,7 +15,9 @@ def check_rows(estimator: Any, X: Any, *, first: bool) -> np.ndarray:
 
     `first` sets the estimator's number (and names) of features; otherwise they are compared with what was set.
     """
-    known = isinstance(X, np.ndarray) and X.ndim == 2 and X.dtype in (np.float32, np.float64) and len(X)
+    known = (
+        type(X) in (np.ndarray, np.memmap) and X.ndim == 2 and X.dtype in (np.float32, np.float64) and len(X)
+    )
     if (
         first
         or not known
@@ -23,20 +25,28 @@ def check_rows(estimator: Any, X: Any, *, first: bool) -> np.ndarray:
         or hasattr(estimator, "feature_names_in_")
     ):
         # scikit-learn's own check: its messages for lists, data frames, sparse, 1-D, complex and empty input.
-        kind = getattr(X, "dtype", None) or np.asarray(X).dtype  # a data frame has no dtype of its own
-        dtype: Any = np.float32 if np.dtype(kind).kind in "iub" else [np.float64, np.float32]
+        sparse = hasattr(X, "toarray")  # which scikit-learn's check refuses with a sentence
+        kind = X.dtype.kind if sparse or isinstance(X, np.ndarray) else np.asarray(X).dtype.kind
+        dtype: Any = np.float32 if kind in "iub" else [np.float64, np.float32]
         X = validate_data(
             estimator, X, reset=first, dtype=dtype, ensure_all_finite=False, ensure_min_features=1
         )
     return X
 
 
-def check_finite(X: np.ndarray) -> np.ndarray:
-    """X (n, d) itself, or a ValueError that names its first NaN or infinity."""
+def all_finite(X: np.ndarray) -> bool:
+    """Whether X is surely free of NaN and infinity; False may also mean that it has very large numbers.
+
+    One pass without a temporary.
+    """
     flat = X.ravel(order="K")
     with np.errstate(all="ignore"):
-        suspicious = not np.isfinite(np.dot(flat, flat))  # one pass, no temporary; large numbers may overflow
-    if suspicious and not (finite := np.isfinite(X)).all():
+        return bool(np.isfinite(np.dot(flat, flat)))
+
+
+def check_finite(X: np.ndarray) -> np.ndarray:
+    """X (n, d) itself, or a ValueError that names its first NaN or infinity."""
+    if not all_finite(X) and not (finite := np.isfinite(X)).all():
         row, column = np.argwhere(~finite)[0]
         raise ValueError(f"Input X contains NaN or infinity: X[{row}, {column}] is {X[row, column]}")
     return X

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["LabelBook", "Labels"]
+__all__ = ["LabelBook", "Labels", "as_labels"]
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,8 @@ class Labels:
 
 
 class LabelBook:
-    """Gives every label a number when it is first seen: 0, 1, 2, ... New classes may appear at any time.
+    """Gives every label a number when it is first seen: 0, 1, 2, ... New classes may appear at any time; those that
+    appear in one batch are numbered in ascending order.
 
     A book is never changed: `read` returns a new one where a batch brings new classes, so that a call that fails
     later leaves the learner with the book that it had.
@@ -53,7 +54,7 @@ class LabelBook:
 
     def read(self, y: Any) -> tuple[LabelBook, Labels]:
         """The book with `y`'s labels in it, and `y` as class numbers. `y` is (n,) labels or (n, C) of 0 and 1."""
-        y = np.asarray(y)
+        y = as_labels(y)
         if y.ndim == 2:
             return self._read_indicator(y)
         if y.ndim != 1:
@@ -62,10 +63,6 @@ class LabelBook:
             raise ValueError(
                 f"y has one label a row, but this model has learned from 0/1 matrices of {len(self)} columns"
             )
-        if y.dtype.kind in "fc":
-            bad = np.flatnonzero(~np.isfinite(y))
-            if len(bad):
-                raise ValueError(f"Input y contains NaN or infinity: y[{bad[0]}] is {y[bad[0]]}")
         distinct, rank = _distinct(y)
         new = [label for label in distinct if label not in self._number]
         book = LabelBook(self.classes + new, False) if new or self.multilabel is None else self
@@ -89,12 +86,49 @@ class LabelBook:
         return book, Labels(nothing, nothing, y.astype(bool))
 
 
+def as_labels(y: Any) -> np.ndarray:
+    """y as an array in which every label is still itself, checked: no NaN, hashable.
+
+    NumPy alone would turn [1, "a"] into strings and a list of tuples into a matrix.
+    """
+    if hasattr(y, "toarray"):  # a sparse label matrix
+        y = y.toarray()
+    if isinstance(y, (list, tuple)):
+        kinds = {type(label) for label in y}
+        if tuple in kinds or frozenset in kinds or (len(kinds) > 1 and str in kinds):
+            labels = np.empty(len(y), dtype=object)
+            labels[:] = y
+            y = labels
+    y = np.asarray(y)
+    if y.dtype.kind in "fc" and not np.isfinite(y).all():
+        at = tuple(np.argwhere(~np.isfinite(y))[0])
+        raise ValueError(f"Input y contains NaN or infinity: y[{', '.join(map(str, at))}] is {y[at]}")
+    if y.dtype.kind in "mM" and np.isnat(y).any():
+        raise ValueError(f"Input y contains NaT: y[{int(np.isnat(y).argmax())}]")
+    if y.dtype.kind == "O":
+        for row, label in enumerate(y.ravel()):
+            try:
+                hash(label)
+                strange = not bool(label == label)
+            except TypeError:
+                raise ValueError(f"labels must be hashable: y[{row}] is a {type(label).__name__}") from None
+            if strange:
+                raise ValueError(f"Input y contains NaN: y[{row}] is {label!r}")
+    return y
+
+
 def _distinct(y: np.ndarray) -> tuple[list[Any], np.ndarray]:
-    """The distinct labels of y as Python values, ascending where they can be ordered, and each row's position."""
-    try:
+    """The distinct labels of y as Python values, ascending where they are all numbers or all strings and in order of
+    first appearance otherwise, and each row's position among them."""
+    if y.dtype.kind != "O":
         values, rank = np.unique(y, return_inverse=True)
         return values.tolist(), rank
-    except TypeError:  # labels that have no order among them: first come, first served
-        position: dict[Any, int] = {}
-        rank = np.array([position.setdefault(label, len(position)) for label in y.tolist()], np.intp)
-        return list(position), rank
+    position: dict[Any, int] = {}
+    rank = np.array([position.setdefault(label, len(position)) for label in y.tolist()], np.intp)
+    labels = list(position)
+    if all(isinstance(label, str) for label in labels) or all(
+        isinstance(label, (int, float)) for label in labels
+    ):
+        order = sorted(range(len(labels)), key=labels.__getitem__)
+        return [labels[k] for k in order], np.argsort(order)[rank]
+    return labels, rank

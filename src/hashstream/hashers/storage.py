@@ -10,7 +10,6 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -51,15 +50,15 @@ def save(hasher: OnlineHasher, path: str | os.PathLike[str]) -> None:
     raw = write_tensors(tensors, metadata={"card": text, "sha256": _digest(text, tensors)})
 
     path = Path(path)
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=path.name, suffix=".part")
+    part = path.with_name(f"{path.name}.{os.getpid()}.part")
     try:
-        with os.fdopen(handle, "wb") as file:
+        with part.open("xb") as file:
             file.write(raw)
             file.flush()
             os.fsync(file.fileno())
-        os.replace(name, path)
+        os.replace(part, path)
     except BaseException:
-        Path(name).unlink(missing_ok=True)
+        part.unlink(missing_ok=True)
         raise
 
 
@@ -76,6 +75,12 @@ def load(path: str | os.PathLike[str]) -> OnlineHasher:
         ) from error
     if not isinstance(hasher, OnlineHasher):
         raise FormatError(f"{path}: the card does not describe a hasher")
+    learned = state(hasher)
+    counts = all(
+        isinstance(learned.get(name), int) for name in ("n_seen_", "version_", "n_bits_", "n_features_in_")
+    )
+    if learned and not (counts and isinstance(learned.get("label_book_"), LabelBook) and "dtype_" in learned):
+        raise FormatError(f"{path}: the card lacks part of what every hasher has learned")
     return hasher
 
 
@@ -99,7 +104,7 @@ def _read(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str, np.nd
     if card.get("format_version") != FORMAT_VERSION:
         raise FormatError(
             f"{path} has format version {card.get('format_version')!r}; this version of hashstream reads "
-            f"{FORMAT_VERSION}. It was written by hashstream {card.get('libraries', {}).get('hashstream')}."
+            f"{FORMAT_VERSION}. Its libraries: {card.get('libraries')}"
         )
     if _digest(text, tensors) != digest:
         raise FormatError(f"{path} was altered after it was saved: its digest does not match its content")
@@ -127,9 +132,11 @@ def _pack(thing: Any, where: str, tensors: dict[str, np.ndarray]) -> Any:
     if isinstance(thing, np.generic):
         return _pack(thing.item(), where, tensors)
     if isinstance(thing, np.ndarray):
-        if thing.dtype.kind not in "fiub":
+        if thing.dtype.kind in "OU" and thing.ndim == 1 and all(isinstance(name, str) for name in thing):
+            return {"names": [str(name) for name in thing]}  # of a data frame's columns
+        if thing.dtype.kind not in "fiub" or thing.dtype.itemsize > 8:
             raise TypeError(f"{where}: an array of {thing.dtype} cannot be saved")
-        tensors[where] = np.ascontiguousarray(thing)
+        tensors[where] = np.ascontiguousarray(thing, dtype=thing.dtype.newbyteorder("="))
         return {"array": where, "shape": list(thing.shape)}
     if isinstance(thing, (list, tuple)):
         return {type(thing).__name__: [_pack(part, f"{where}.{i}", tensors) for i, part in enumerate(thing)]}
@@ -159,6 +166,8 @@ def _unpack(packed: Any, tensors: dict[str, np.ndarray]) -> Any:
             return float.fromhex(text)
         case {"array": name, "shape": shape}:
             return tensors[name].reshape(shape).copy()
+        case {"names": names}:
+            return np.array(names, dtype=object)
         case {"list": parts}:
             return [_unpack(part, tensors) for part in parts]
         case {"tuple": parts}:
@@ -172,14 +181,13 @@ def _unpack(packed: Any, tensors: dict[str, np.ndarray]) -> Any:
     raise FormatError(f"unknown entry in the card: {str(packed)[:80]}")
 
 
-def _generator(state: dict[str, Any]) -> np.random.Generator:
-    kinds = {
-        cls.__name__: cls for cls in (np.random.PCG64, np.random.PCG64DXSM, np.random.Philox, np.random.SFC64)
-    }
-    if state["bit_generator"] not in kinds:
-        raise FormatError(f"unknown random generator {state['bit_generator']!r}")
-    bits = kinds[state["bit_generator"]]()
-    bits.state = state  # type: ignore[assignment]
+def _generator(packed: dict[str, Any]) -> np.random.Generator:
+    known = (np.random.PCG64, np.random.PCG64DXSM, np.random.MT19937, np.random.Philox, np.random.SFC64)
+    kinds: dict[str, Any] = {cls.__name__: cls for cls in known}
+    if packed["bit_generator"] not in kinds:
+        raise FormatError(f"unknown random generator {packed['bit_generator']!r}")
+    bits = kinds[packed["bit_generator"]]()
+    bits.state = packed
     return np.random.Generator(bits)
 
 
