@@ -8,13 +8,24 @@
 >>> distances, indices = hs.hamming.topk(codes[1500:], codes[:1500], k=5)
 """
 
-from hashstream import checks, evaluate, hamming
+from hashstream import checks, datasets, evaluate, hamming
 from hashstream.hashers import (
+    BSODH,
     FCOH,
+    FROSH,
+    HCOH,
+    HMOH,
     LSH,
+    OKH,
+    OSH,
+    AdaptHash,
+    ClassifierHash,
     DivergenceError,
     FormatError,
+    MIHash,
     OnlineHasher,
+    RidgeHash,
+    SketchHash,
     features,
     load,
     methods,
@@ -24,13 +35,25 @@ from hashstream.hashers import (
 from hashstream.versions import __version__, show_versions
 
 __all__ = [
+    "BSODH",
     "FCOH",
+    "FROSH",
+    "HCOH",
+    "HMOH",
     "LSH",
+    "OKH",
+    "OSH",
+    "AdaptHash",
+    "ClassifierHash",
     "DivergenceError",
     "FormatError",
+    "MIHash",
     "OnlineHasher",
+    "RidgeHash",
+    "SketchHash",
     "__version__",
     "checks",
+    "datasets",
     "evaluate",
     "features",
     "hamming",

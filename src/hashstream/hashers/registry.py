@@ -2,20 +2,52 @@
 
 from __future__ import annotations
 
+from hashstream.hashers.adapthash import AdaptHash
 from hashstream.hashers.base import OnlineHasher
+from hashstream.hashers.bsodh import BSODH
+from hashstream.hashers.classifier import ClassifierHash
 from hashstream.hashers.fcoh import FCOH
+from hashstream.hashers.frosh import FROSH
+from hashstream.hashers.hcoh import HCOH
+from hashstream.hashers.hmoh import HMOH
 from hashstream.hashers.lsh import LSH
+from hashstream.hashers.mihash import MIHash
+from hashstream.hashers.okh import OKH
+from hashstream.hashers.osh import OSH
+from hashstream.hashers.ridge import RidgeHash
+from hashstream.hashers.sketchhash import SketchHash
 
 __all__ = ["methods", "register"]
 
-_METHODS: dict[str, type[OnlineHasher]] = {method.__name__: method for method in (FCOH, LSH)}
+_METHODS: dict[str, type[OnlineHasher]] = {
+    method.__name__: method
+    for method in (
+        FCOH,
+        OKH,
+        SketchHash,
+        FROSH,
+        AdaptHash,
+        OSH,
+        MIHash,
+        HCOH,
+        HMOH,
+        BSODH,
+        RidgeHash,
+        LSH,
+        ClassifierHash,
+    )
+}
 
 
 def methods() -> dict[str, type[OnlineHasher]]:
     """Name -> class of every method, ours and those registered.
 
-    >>> sorted(methods())[:2]
-    ['FCOH', 'LSH']
+    What each needs and keeps is in its class: `reference`, `needs`, `state_size`.
+
+    >>> print(*methods())
+    FCOH OKH SketchHash FROSH AdaptHash OSH MIHash HCOH HMOH BSODH RidgeHash LSH ClassifierHash
+    >>> methods()["HCOH"].needs
+    'labels'
     """
     return dict(_METHODS)
 
