@@ -1,4 +1,4 @@
-"""OKH, one pair and one bit at a time, with nothing simplified: the steps of the publication as `okh.py` reads them."""
+"""OKH, one pair and one bit at a time, with nothing simplified: the four steps as `okh.py` states them."""
 
 from __future__ import annotations
 

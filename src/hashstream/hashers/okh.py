@@ -11,9 +11,10 @@ each pair in turn:
 4. Passive-aggressive step (aggressive). W <- W + min(C, l / |Q|_F^2) Q with Q = x_i (g_i - h_i)^T + x_j (g_j - h_j)^T:
    the smallest change for which the zero-loss codes win by the margin sqrt(R), and no longer than C allows.
 
-What is taken from where. The form of the loss, the zero-loss codes and the step are the publication's. The learner's
-only public code is an obfuscated file, so nothing here could be compared with a run of it. The kernel map, the pairs
-and W0 are those of the published wrapper around it (`okh_kernel.py`).
+What is taken from where. The loss, the zero-loss codes and the step are written from a summary of the publication: its
+full text was not at hand to check them equation by equation. The learner's only public code is an obfuscated file, so
+nothing here could be compared with a run of it either. The kernel map, the pairs and W0 are those of the published
+wrapper around it (`okh_kernel.py`), read in its source.
 
 The thresholds are a reading. The publication has one for similar pairs and one, a share of r, for dissimilar pairs; the
 wrapper hands over a single number alpha. We take t_s = 0 and t_d = (1 - alpha) r: codes of one class shall be equal,
