@@ -89,8 +89,9 @@ def test_sweep_in_blocks_equals_bit_by_bit(r: int) -> None:
     for k in range(r):
         others = np.arange(r) != k
         expected[:, k] = bsodh.signs(P[:, k] - expected[:, others] @ (B_e[:, others].T @ B_e[:, k]))
-    bsodh.sweep(codes, P, B_e.T @ B_e)
-    np.testing.assert_array_equal(codes, expected)
+    swept = np.ascontiguousarray(codes.T)
+    bsodh.sweep(swept, np.ascontiguousarray(P.T), B_e.T @ B_e)
+    np.testing.assert_array_equal(swept.T, expected)
 
 
 def test_first_batch_leaves_the_projection() -> None:

@@ -29,6 +29,7 @@ from typing import Any, Self
 
 import numpy as np
 from scipy.linalg import LinAlgError, cho_factor, cho_solve
+from scipy.sparse import csc_array
 
 from hashstream.hashers.base import OnlineHasher, initial_projection
 from hashstream.hashers.errors import DivergenceError
@@ -168,37 +169,37 @@ class BSODH(OnlineHasher):
     def _learn(self, X: np.ndarray, labels: Labels) -> int:
         classes = labels.ids[labels.rank]
         with np.errstate(over="ignore", invalid="ignore"):
-            projected = (X @ self.projection_).astype(np.float64)
-        codes = signs(projected)
+            P = (self.projection_.T @ X.T).astype(np.float64)  # bits as rows: the sweep walks along them
+        codes = signs(P)
         if not len(self.last_classes_):  # the first batch
             self._append(codes, classes)
             return 0
 
-        known = len(self.label_book_)
+        known, before = len(self.label_book_), self.last_classes_
         class_codes, class_counts = grown(self.class_codes_, known), grown(self.class_counts_, known)
-        last = self.last_codes_.astype(np.float64)
         old = class_codes.astype(np.float64)
-        class_sums = class_counts[:, None] * old + sums_by_class(last, self.last_classes_, known)
+        last = self.last_codes_.astype(np.float32)  # sums of signs are exact in single precision up to 2^24
+        class_sums = class_counts[:, None] * old + sums_by_class(last, before, known)
         past = old.T @ (class_counts[:, None] * old) + last.T @ last  # B_e^T B_e
 
         # Samples of a class that the past knows start from the code of its first past sample.
-        first = first_codes(old, class_counts, last, self.last_classes_)
-        seen = np.flatnonzero(~np.isnan(first[classes, 0]))
-        codes[seen] = first[classes[seen]]
-
-        P = projected + self.n_bits * self._similar(class_sums)[classes]
+        first, has_past = first_codes(class_codes, class_counts, self.last_codes_, before)
+        copied = np.ascontiguousarray(first.T).take(classes, axis=1)
+        codes = copied if has_past[classes].all() else np.where(has_past[classes], copied, codes)
+        P += np.ascontiguousarray(self.n_bits * self._similar(class_sums).T).take(classes, axis=1)
         sweep(codes, P, past)
 
-        batch_sums = sums_by_class(codes, classes, known)
-        rewritten = signs(self._similar(batch_sums)).astype(np.int8)  # B_e <- sgn(S^T B_s), class by class
-        self.class_codes_ = rewritten
-        self.class_counts_ = class_counts + np.bincount(self.last_classes_, minlength=known)
         self._append(codes, classes)
-        self.projection_ = fit(X, codes, float(self.ridge) / float(self.sigma))
+        batch_sums = sums_by_class(self.last_codes_.astype(np.float32), classes, known)
+        self.class_codes_ = signs(self._similar(batch_sums)).astype(
+            np.int8
+        )  # B_e <- sgn(S^T B_s), class by class
+        self.class_counts_ = class_counts + np.bincount(before, minlength=known)
+        self.projection_ = fit(X, self.last_codes_, float(self.ridge) / float(self.sigma))
         return 1
 
     def _append(self, codes: np.ndarray, classes: np.ndarray) -> None:
-        self.last_codes_, self.last_classes_ = codes.astype(np.int8), classes
+        self.last_codes_, self.last_classes_ = np.ascontiguousarray(codes.T, dtype=np.int8), classes
 
     def _similar(self, sums: np.ndarray) -> np.ndarray:
         """What a sample of each class gets from S times codes with these class sums; (n_classes, r) both."""
@@ -220,42 +221,39 @@ def grown(values: np.ndarray, n: int) -> np.ndarray:
 
 
 def sums_by_class(codes: np.ndarray, classes: np.ndarray, n_classes: int) -> np.ndarray:
-    """The sum of the rows of each class: (n_classes, r) of whole numbers."""
-    order = np.argsort(classes, kind="stable")
-    present, first = np.unique(classes[order], return_index=True)
-    sums = np.zeros((n_classes, codes.shape[1]))
-    sums[present] = np.add.reduceat(codes[order], first, axis=0)
-    return sums
+    """The sum of the rows of each class: (n_classes, r) of whole numbers, as float64."""
+    n = len(classes)
+    member = csc_array((np.ones(n, codes.dtype), classes, np.arange(n + 1)), shape=(n_classes, n))
+    return (member @ codes).astype(np.float64)
 
 
 def first_codes(
     class_codes: np.ndarray, class_counts: np.ndarray, last: np.ndarray, last_classes: np.ndarray
-) -> np.ndarray:
-    """The code of the first past sample of each class, (n_classes, r); NaN where the past has none."""
-    first = np.full(class_codes.shape, np.nan)
+) -> tuple[np.ndarray, np.ndarray]:
+    """The code of the first past sample of each class, (n_classes, r) float64, and whether the past has one."""
+    first, has_past = class_codes.astype(np.float64), class_counts > 0
     present, row = np.unique(last_classes, return_index=True)
-    first[present] = last[row]
-    first[class_counts > 0] = class_codes[class_counts > 0]
-    return first
+    new = ~has_past[present]
+    first[present[new]] = last[row[new]]
+    has_past[present] = True
+    return first, has_past
 
 
 def sweep(codes: np.ndarray, P: np.ndarray, past: np.ndarray) -> None:
-    """b_k <- sgn(P_k - B_-k (B_e,-k^T B_e,k)) for every bit in turn, in place.
+    """b_k <- sgn(P_k - (B_e,k^T B_e,-k) B_-k) for every bit in turn, in place.
 
-    codes, P : (n, r) float64, past : (r, r), B_e^T B_e. What the bits outside a block of `SWEEP_BITS` contribute does
+    codes, P : (r, n) float64, past : (r, r), B_e^T B_e. What the bits outside a block of `SWEEP_BITS` contribute does
     not change while the block is swept, so it is one matrix product.
     """
     M = past - np.diag(np.diag(past))
-    r = len(M)
-    for start in range(0, r, SWEEP_BITS):
-        block = slice(start, min(start + SWEEP_BITS, r))
-        inside = M[block, block]
-        Q = np.ascontiguousarray((P[:, block] - codes @ M[:, block]).T)
-        B = np.ascontiguousarray(codes[:, block].T)
-        Q += inside @ B
+    for start in range(0, len(M), SWEEP_BITS):
+        block = slice(start, start + SWEEP_BITS)
+        inside, B = M[block, block], codes[block]
+        outside = M[block].copy()
+        outside[:, block] = 0
+        Q = P[block] - outside @ codes
         for k in range(len(B)):
             B[k] = signs(Q[k] - inside[k] @ B)
-        codes[:, block] = B.T
 
 
 def fit(X: np.ndarray, codes: np.ndarray, ridge: float) -> np.ndarray:

@@ -166,10 +166,9 @@ class RidgeHash(CodewordHasher):
         rows = np.append(self.class_rows_, np.full(known - len(self.class_rows_), -1, np.int64))
         fixed = self._fixed()
         place = {label: row for row, label in enumerate(fixed)}
-        for c in numbers:
-            if rows[c] < 0:
-                free = max(len(fixed), int(rows.max()) + 1)
-                rows[c] = place.get(self.label_book_.classes[c], free)
+        for c in numbers[rows[numbers] < 0]:
+            free = max(len(fixed), int(rows.max()) + 1)
+            rows[c] = place.get(self.label_book_.classes[c], free)
         if rows.max() >= len(self.codebook_):
             self.codebook_ = grow(self.codebook_, int(rows.max()) + 1, self.rng_)
         self.class_rows_ = rows
