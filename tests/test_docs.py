@@ -35,8 +35,19 @@ def test_the_example_keeps_the_contract(example: Path) -> None:
 
 
 def test_the_example_is_measured_by_name(example: Path) -> None:
-    command = "bench --dataset digits --methods oja:Oja,LSH --bits 16 --runs 1 --out results".split()
-    result = CliRunner().invoke(cli.app, command)
+    options = [
+        "--dataset",
+        "digits",
+        "--methods",
+        "oja:Oja,LSH",
+        "--bits",
+        "16",
+        "--runs",
+        "1",
+        "--out",
+        "results",
+    ]
+    result = CliRunner().invoke(cli.app, ["bench", *options])
     assert result.exit_code == 0, result.output
     rows = (example / "results" / "results.csv").read_text()
     assert ",Oja,16," in rows

@@ -221,7 +221,8 @@ def _summary(
         padding=(0, 2, 0, 0),
     )
     for head in ("method", "bits", "runs"):
-        table.add_column(head, justify="left" if head == "method" else "right", no_wrap=head != "method")
+        name = head == "method"
+        table.add_column(head, justify="left" if name else "right", no_wrap=not name, overflow="fold")
     for n, metric in shown:
         table.add_column(f"{metric.replace('_seconds', ' s')}\nafter {n:,}", justify="right", no_wrap=True)
     for label, length in dict.fromkeys((job.label, job.bits) for job in jobs):

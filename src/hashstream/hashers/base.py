@@ -223,7 +223,9 @@ class OnlineHasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         return codes
 
     def _features(self, X: np.ndarray, check: bool = False) -> np.ndarray:
-        with np.errstate(over="ignore"):  # what single precision cannot hold is infinite then, and refused as such
+        with np.errstate(
+            over="ignore"
+        ):  # what single precision cannot hold is infinite then, and refused as such
             X = X.astype(self.dtype_, copy=False)
         if check:
             check_finite(X)
