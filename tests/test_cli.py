@@ -120,7 +120,7 @@ def test_mistakes_are_answered_with_a_sentence(tmp_path: Path) -> None:
     base = ["bench", "--out", tmp_path]
     digits = [*base, "--dataset", "digits"]
     assert "there is no data set 'digit': choose from mnist, digits" in refused(*base, "--dataset", "digit")
-    assert "there is no method FOCH: choose from FCOH, LSH" in refused(*digits, "--methods", "FOCH,LSH")
+    assert "there is no method FOCH: choose from FCOH, OKH" in refused(*digits, "--methods", "FOCH,LSH")
     assert "give whole numbers with commas between" in refused(*digits, "--bits", "8 16")
     assert "each has to be 1 or more" in refused(*digits, "--bits", "0")
     assert "the stream of digits has 1,500 rows" in refused(*digits, "--checkpoints", "2000")

@@ -260,11 +260,14 @@ class FCOH(OnlineHasher):
         squared = np.einsum("ij,ij->i", X, X, dtype=np.float64)
         if not squared.any():
             return
-        W, mean = self.iterate_, X.mean(axis=0)
+        W = self.iterate_
+        columns = float(
+            np.sqrt(np.mean(np.square(W, dtype=np.float64)) * len(W))
+        )  # their typical length; 1 at random
+        size = columns * float(np.sqrt(np.median(squared[squared > 0])))
         if self.init is None:
+            mean = X.mean(axis=0)
             W = damp(W, mean, mean_damping(mean, float(squared.mean()), X.shape[1])[1])
-        P = (X @ W)[squared > 0].astype(np.float64)
-        size = np.sqrt(np.median((P * P).mean(axis=1)) * X.shape[1])
         if size > 0 and np.isfinite(size):
             W = (W / size).astype(W.dtype)
         self.iterate_ = self.projection_ = W
@@ -377,11 +380,12 @@ class FCOH(OnlineHasher):
         P = Z @ self.iterate_
         before = float(np.abs(P[:n]).max())
         if self._automatic:
-            energy = float(np.einsum("ij,ij->", Z[:n], Z[:n], dtype=np.float64)) / n
-            damping, _ = mean_damping(self.mean_, energy, Z.shape[1])
-            Z = damp(
-                Z.T, self.mean_, damping
-            ).T  # rows before their products, which would cancel far from the origin
+            squared = np.einsum("ij,ij->i", Z, Z)
+            damping, _ = mean_damping(self.mean_, float(squared[:n].mean(dtype=np.float64)), Z.shape[1])
+            # Rows are damped before their products, which would cancel far from the origin ...
+            Z -= np.outer(Z @ self.mean_, self.mean_ * Z.dtype.type(damping))
+            # ... and where only rounding is left of one there is no direction to learn from.
+            Z[np.einsum("ij,ij->i", Z, Z) <= (100 * np.finfo(Z.dtype).eps) ** 2 * squared] = 0
             rate = Rate(True, AUTO_RATE, taken=self.steps_, curvature=self.curvature_)
         else:
             rate = Rate(False, 1.0 if self.relaxation == "discrete" else float(self.learning_rate))
