@@ -7,6 +7,7 @@ failed call, packing and saving are here, once.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from functools import cache
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -118,7 +119,7 @@ class OnlineHasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         """
         before = self._remember()
         try:
-            self._check_parameters()
+            self._check_once()
             first = not hasattr(self, "n_seen_")
             if not first and self.n_bits != self.n_bits_:
                 raise ValueError(
@@ -152,6 +153,14 @@ class OnlineHasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
                 self.label_book_, labels = self.label_book_.read(y[rows])
             self.version_ += self._learn(Z[rows], labels)
             self.n_seen_ += len(Z[rows])
+
+    def _check_once(self) -> None:
+        """`_check_parameters`, but not again for the very same objects: a batch may take less time than the checks."""
+        given = [self.__dict__[name] for name in parameter_names(type(self))]
+        checked = self.__dict__.get("_checked", ())
+        if len(checked) != len(given) or any(a is not b for a, b in zip(given, checked, strict=True)):
+            self._check_parameters()
+            self._checked = given
 
     def _remember(self) -> tuple[dict[str, Any], Any]:
         """What `_put_back` needs: references to what was learned, which is never written into, and the draws so far."""
@@ -280,6 +289,12 @@ class OnlineHasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         tags.transformer_tags.preserves_dtype = []
         tags.non_deterministic = self.random_state is None
         return tags
+
+
+@cache
+def parameter_names(method: type[OnlineHasher]) -> tuple[str, ...]:
+    """The parameters of a method, which scikit-learn reads from its signature anew each time."""
+    return tuple(method._get_param_names())
 
 
 def state(estimator: BaseEstimator) -> dict[str, Any]:

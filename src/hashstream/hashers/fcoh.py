@@ -316,17 +316,20 @@ class FCOH(OnlineHasher):
         if indicator is None:
             order = np.argsort(labels.rank, kind="stable")
             counts = np.bincount(labels.rank, minlength=len(labels.ids))
-            classes, counts = labels.ids[counts > 0], counts[counts > 0]
-            first = np.cumsum(counts) - counts
+            if not counts.all():
+                labels, counts = Labels(labels.rank, labels.ids[counts > 0]), counts[counts > 0]
+            classes = labels.ids
+            first = np.zeros(len(counts) + 1, np.int64)
+            np.cumsum(counts, out=first[1:])
         else:
             order = np.lexsort(~indicator[:, ::-1].T)  # by label set; single labels come as in the other path
             indicator = indicator[order]
             classes = np.flatnonzero(indicator.any(axis=0))
-            first, counts = np.empty(0, np.intp), indicator.sum(axis=0)[classes]
+            first, counts = np.empty(0, np.int64), indicator.sum(axis=0)[classes]
         absent = self._stand_ins(classes)
         Z = np.empty((n + len(classes) + len(absent), X.shape[1]), X.dtype)
         if indicator is None:
-            sums = gather(X, order, np.append(first, n), Z)
+            sums = gather(X, order, first, Z)
         else:
             Z[:n] = X[order]
             sums = indicator[:, classes].T.astype(X.dtype) @ Z[:n]
@@ -335,7 +338,7 @@ class FCOH(OnlineHasher):
             Z[row] = self.mean_rows_[c]
         batch_mean = X.mean(axis=0) if indicator is not None else sums.sum(axis=0) / X.dtype.type(n)
         self.mean_ = self.mean_ + (batch_mean - self.mean_) * X.dtype.type(n / (self.n_seen_ + n))
-        return Rows(Z, n, classes, counts, absent, np.append(first, n), indicator)
+        return Rows(Z, n, classes, counts, absent, first, indicator)
 
     @staticmethod
     def _single_labels(labels: Labels) -> Labels:

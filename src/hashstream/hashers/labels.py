@@ -54,7 +54,7 @@ class LabelBook:
 
     def read(self, y: Any) -> tuple[LabelBook, Labels]:
         """The book with `y`'s labels in it, and `y` as class numbers. `y` is (n,) labels or (n, C) of 0 and 1."""
-        y = as_labels(y)
+        y = y if isinstance(y, np.ndarray) and y.dtype.kind in "iub" else as_labels(y)
         if y.ndim == 2:
             return self._read_indicator(y)
         if y.ndim != 1:
@@ -120,6 +120,10 @@ def as_labels(y: Any) -> np.ndarray:
 def _distinct(y: np.ndarray) -> tuple[list[Any], np.ndarray]:
     """The distinct labels of y as Python values, ascending where they are all numbers or all strings and in order of
     first appearance otherwise, and each row's position among them."""
+    if y.dtype.kind in "iu" and len(y) and int(y.max()) - (low := int(y.min())) < 4 * len(y) + 100:
+        # Whole numbers close together are counted, which is faster than sorting them.
+        seen = np.bincount(y - low) > 0
+        return (np.flatnonzero(seen) + low).tolist(), (np.cumsum(seen) - 1)[y - low]
     if y.dtype.kind != "O":
         values, rank = np.unique(y, return_inverse=True)
         return values.tolist(), rank
