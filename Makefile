@@ -31,6 +31,7 @@ lint: $(STAMP)  ## ruff and mypy
 perf: $(STAMP)  ## every speed ratio: ours against the literal equations, the floor, faiss and NumPy
 	$(BIN)/hashstream perf fcoh
 	$(BIN)/hashstream perf hamming
+	$(BIN)/hashstream perf methods
 
 asan: $(STAMP)  ## the kernels' tests under AddressSanitizer and UndefinedBehaviorSanitizer
 	$(BIN)/python tests/run_asan.py

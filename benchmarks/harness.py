@@ -20,22 +20,32 @@ console = Console(width=max(120, Console().width))
 
 
 def in_turn(
-    sides: dict[str, Callable[[], object]], *, seconds: float = 2.0, least: int = 5
+    sides: dict[str, Callable[[], object]], *, seconds: float = 2.0, least: int = 5, long: float = 2.0
 ) -> dict[str, float]:
     """Median seconds of one call of each side, the sides called in turn until `seconds` have passed for each.
 
-    The first round warms up and is not counted; at least `least` rounds are.
+    The first round warms up and is not counted, unless a call of it takes longer than `long` seconds: to such a side a
+    warm-up means nothing, and it is not called again. Of the others at least `least` rounds are counted.
     """
-    for side in sides.values():
-        side()
     taken: dict[str, list[float]] = {name: [] for name in sides}
-    end = time.perf_counter() + seconds * len(sides)
-    while time.perf_counter() < end or min(map(len, taken.values())) < least:
-        for name, side in sides.items():
-            start = time.perf_counter()
-            side()
-            taken[name].append(time.perf_counter() - start)
+    short = {}
+    for name, side in sides.items():
+        first = _seconds(side)
+        if first > long:
+            taken[name].append(first)
+        else:
+            short[name] = side
+    end = time.perf_counter() + seconds * len(short)
+    while short and (time.perf_counter() < end or min(len(taken[name]) for name in short) < least):
+        for name, side in short.items():
+            taken[name].append(_seconds(side))
     return {name: median(times) for name, times in taken.items()}
+
+
+def _seconds(side: Callable[[], object]) -> float:
+    start = time.perf_counter()
+    side()
+    return time.perf_counter() - start
 
 
 @dataclass

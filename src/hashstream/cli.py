@@ -21,6 +21,7 @@ from rich.table import Table
 from hashstream import bench as benchmark
 from hashstream import datasets
 from hashstream.evaluate import protocols
+from hashstream.evaluate.reference import REFERENCE
 from hashstream.hashers import methods as registry
 from hashstream.hashers import register
 from hashstream.terminal import load_with_bar
@@ -225,7 +226,12 @@ def _summary(
         table.add_column(head, justify="left" if name else "right", no_wrap=not name, overflow="fold")
     for n, metric in shown:
         table.add_column(f"{metric.replace('_seconds', ' s')}\nafter {n:,}", justify="right", no_wrap=True)
-    for label, length in dict.fromkeys((job.label, job.bits) for job in jobs):
+    rows = list(dict.fromkeys((job.label, job.bits) for job in jobs))
+    beside = ties == "paper" and any((dataset, *row) in REFERENCE for row in rows)
+    if beside:
+        table.add_column("reference code's\nmAP after both", justify="right", no_wrap=True)
+    for label, length in rows:
+        known = REFERENCE.get((dataset, label, length), {})
         cells = [found.get((label, length, n, metric)) for n, metric in shown]
         counts = sorted({cell.runs for cell in cells if cell is not None}) or [0]
         table.add_row(
@@ -233,9 +239,10 @@ def _summary(
             str(length),
             "-".join(map(str, counts)),
             *("none" if cell is None else str(cell) for cell in cells),
+            *([" / ".join(f"{known[n]:.3f}" for n in (first, last) if n in known)] * beside),
         )
     console.print(f"\n{dataset}, the paper's protocol, ties {ties!r}: mean ± standard deviation over runs")
-    console.print(table)
+    Console(width=max(130, console.width)).print(table)  # whole, though a narrow terminal may break its lines
     console.print(f"All rows: {results.path}", soft_wrap=True)
 
 

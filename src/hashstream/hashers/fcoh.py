@@ -196,16 +196,19 @@ class FCOH(OnlineHasher):
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
-        if self.learning_rate != "auto" and not is_positive(self.learning_rate):
-            raise ValueError(f'learning_rate must be "auto" or a positive number, not {self.learning_rate!r}')
-        if not is_positive(self.lambda1, zero=True):
-            raise ValueError(f"lambda1 must be a number of at least 0, not {self.lambda1!r}")
-        if self.lambda2 != "balanced" and not is_positive(self.lambda2, zero=True):
-            raise ValueError(f'lambda2 must be "balanced" or a number of at least 0, not {self.lambda2!r}')
-        if self.center_weight != "auto" and not is_positive(self.center_weight, zero=True):
-            raise ValueError(
-                f'center_weight must be "auto" or a number of at least 0, not {self.center_weight!r}'
-            )
+        numbers = (
+            ("learning_rate", "auto", False),
+            ("lambda1", None, True),
+            ("lambda2", "balanced", True),
+            ("center_weight", "auto", True),
+            ("fit_weight", None, False),
+            ("ridge", None, False),
+        )
+        for name, word, zero in numbers:
+            value = getattr(self, name)
+            if not (isinstance(value, str) and value == word) and not is_positive(value, zero=zero):
+                number = "a number of at least 0" if zero else "a positive number"
+                raise ValueError(f"{name} must be {f'{word!r} or ' if word else ''}{number}, not {value!r}")
         if self.gradient_scale not in ("none", "class", "batch", "bits"):
             raise ValueError(
                 f'gradient_scale must be "none", "class", "batch" or "bits", not {self.gradient_scale!r}'
@@ -214,9 +217,6 @@ class FCOH(OnlineHasher):
             raise ValueError(f'relaxation must be "semi" or "discrete", not {self.relaxation!r}')
         if self.relaxation == "discrete" and not self.class_wise:
             raise ValueError('relaxation="discrete" is defined class by class: it needs class_wise=True')
-        for name in ("fit_weight", "ridge"):
-            if not is_positive(getattr(self, name)):
-                raise ValueError(f"{name} must be a positive number, not {getattr(self, name)!r}")
         if not isinstance(self.class_wise, (bool, np.bool_)):
             raise ValueError(f"class_wise must be True or False, not {self.class_wise!r}")
         if self.passes != "auto":
