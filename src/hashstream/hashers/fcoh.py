@@ -25,6 +25,7 @@ from typing import Any, NoReturn, Self
 import numpy as np
 
 from hashstream.hashers.base import OnlineHasher, initial_projection
+from hashstream.hashers.class_means import update_means
 from hashstream.hashers.errors import DivergenceError
 from hashstream.hashers.fcoh_steps import (
     Batch,
@@ -333,7 +334,9 @@ class FCOH(OnlineHasher):
         else:
             Z[:n] = X[order]
             sums = indicator[:, classes].T.astype(X.dtype) @ Z[:n]
-        Z[n : n + len(classes)] = self._update_means(classes, counts, sums)
+        self.mean_rows_, self.class_counts_, Z[n : n + len(classes)] = update_means(  # Eq. center
+            self.mean_rows_, self.class_counts_, len(self.label_book_), classes, counts, sums
+        )
         for row, c in enumerate(absent, n + len(classes)):
             Z[row] = self.mean_rows_[c]
         batch_mean = X.mean(axis=0) if indicator is not None else sums.sum(axis=0) / X.dtype.type(n)
@@ -347,26 +350,6 @@ class FCOH(OnlineHasher):
             return labels
         ids, rank = np.unique(labels.indicator.argmax(axis=1), return_inverse=True)
         return Labels(rank, ids)
-
-    def _update_means(self, classes: np.ndarray, counts: np.ndarray, sums: np.ndarray) -> np.ndarray:
-        """Eq. center for the classes of a batch: xbar_c <- (N_c xbar_c + sum of the samples) / (N_c + n_c).
-
-        A class that was never seen has N_c = 0, at whatever batch it comes. Returns the new means, (classes, d).
-        """
-        known = len(self.label_book_)
-        if len(self.class_counts_) < known:
-            new = known - len(self.class_counts_)
-            self.class_counts_ = np.append(self.class_counts_, np.zeros(new, np.int64))
-            self.mean_rows_ = self.mean_rows_ + [np.zeros_like(self.mean_)] * new
-        self.class_counts_ = self.class_counts_.copy()
-        self.class_counts_[classes] += counts
-        self.mean_rows_ = list(self.mean_rows_)
-        old = np.array([self.mean_rows_[c] for c in classes], sums.dtype).reshape(sums.shape)
-        share = (1 / self.class_counts_[classes]).astype(sums.dtype)[:, None]
-        means: np.ndarray = old + (sums - counts.astype(sums.dtype)[:, None] * old) * share
-        for c, mean in zip(classes, means, strict=True):
-            self.mean_rows_[c] = mean.copy()  # a view would keep the whole batch's means alive
-        return means
 
     def _stand_ins(self, classes: np.ndarray) -> np.ndarray:
         """Classes seen before that the batch lacks and whose means take part: all, or a draw where they are many."""

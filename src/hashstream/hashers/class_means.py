@@ -1,0 +1,34 @@
+"""Running means of classes, kept so that a call that fails can be undone: rows are replaced, never written into."""
+
+from __future__ import annotations
+
+import numpy as np
+
+__all__ = ["update_means"]
+
+
+def update_means(
+    means: list[np.ndarray],
+    counts: np.ndarray,
+    known: int,
+    classes: np.ndarray,
+    n_c: np.ndarray,
+    sums: np.ndarray,
+) -> tuple[list[np.ndarray], np.ndarray, np.ndarray]:
+    """xbar_c <- (N_c xbar_c + sum of the new samples) / (N_c + n_c), for the classes of a batch.
+
+    means : (d,) for each class so far. counts : (len(means),) N_c. known : how many classes there are now; a class that
+    was never seen has N_c = 0, at whatever batch it comes. classes : the batch's. n_c : samples of each.
+    sums : (classes, d). Returns the new means and counts of all classes, and the means of `classes`, (classes, d).
+    Beside a copy of references and counts, the cost does not grow with the number of classes that the batch lacks.
+    """
+    new = known - len(means)
+    means = means + [np.zeros(sums.shape[1], sums.dtype)] * new
+    counts = np.concatenate([counts, np.zeros(new, np.int64)])
+    counts[classes] += n_c
+    old = np.array([means[c] for c in classes], sums.dtype).reshape(sums.shape)
+    share = (1 / counts[classes]).astype(sums.dtype)[:, None]
+    current: np.ndarray = old + (sums - n_c.astype(sums.dtype)[:, None] * old) * share
+    for c, mean in zip(classes, current, strict=True):
+        means[c] = mean.copy()  # a view would keep the whole batch's means alive
+    return means, counts, current
