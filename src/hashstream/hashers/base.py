@@ -148,8 +148,9 @@ class OnlineHasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
             self._start(Z[:step])
         for start in range(0, len(Z), step):
             rows = slice(start, start + step)
-            labels = Labels(np.empty(0, np.intp), np.empty(0, np.intp))
-            if y is not None:
+            if y is None:
+                labels = Labels(np.empty(0, np.intp), np.empty(0, np.intp))
+            else:
                 self.label_book_, labels = self.label_book_.read(y[rows])
             self.version_ += self._learn(Z[rows], labels)
             self.n_seen_ += len(Z[rows])

@@ -28,7 +28,9 @@ def update_means(
     counts[classes] += n_c
     old = np.array([means[c] for c in classes], sums.dtype).reshape(sums.shape)
     share = (1 / counts[classes]).astype(sums.dtype)[:, None]
-    current: np.ndarray = old + (sums - n_c.astype(sums.dtype)[:, None] * old) * share
+    current: np.ndarray = sums - n_c.astype(sums.dtype)[:, None] * old
+    current *= share
+    current += old
     for c, mean in zip(classes, current, strict=True):
         means[c] = mean.copy()  # a view would keep the whole batch's means alive
     return means, counts, current

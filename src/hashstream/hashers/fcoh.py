@@ -243,6 +243,7 @@ class FCOH(OnlineHasher):
         d = X.shape[1]
         W = initial_projection(self.init, self.rng_, d, self.n_bits, X.dtype)
         self.mean_ = np.zeros(d, X.dtype)
+        self.mean_count_ = 0
         self.mean_rows_: list[
             np.ndarray
         ] = []  # xbar_c; rows are replaced, so that a failed call can be undone
@@ -281,13 +282,15 @@ class FCOH(OnlineHasher):
             self._scale(X)
         with np.errstate(over="ignore", invalid="ignore"):
             rows = self._stack(X, labels)
-            before, after = self._take_steps(rows)
+            W = self.iterate_
+            after = self._take_steps(rows)
             flat = self.iterate_.ravel()
-            if not np.isfinite(after + flat @ flat):
-                self._diverged(before, after)
-            # Healthy projections are of size 1: far beyond that *and* growing means running away.
-            if not self._automatic and after > EXPLODED and after > 2 * before:
-                self._diverged(before, after)
+            finite = np.isfinite(after + flat @ flat)
+            if not finite or (after > EXPLODED and not self._automatic):
+                # Healthy projections are of size 1: far beyond that *and* growing means running away.
+                before = float(np.abs(X @ W).max())
+                if not finite or after > 2 * before:
+                    self._diverged(before, after)
         if self._automatic:
             seen = self.n_seen_ + len(X)
             share = max(2 * len(X) / (seen + len(X)), min(1.0, len(X) / self.horizon))
@@ -339,8 +342,10 @@ class FCOH(OnlineHasher):
         )
         for row, c in enumerate(absent, n + len(classes)):
             Z[row] = self.mean_rows_[c]
-        batch_mean = X.mean(axis=0) if indicator is not None else sums.sum(axis=0) / X.dtype.type(n)
-        self.mean_ = self.mean_ + (batch_mean - self.mean_) * X.dtype.type(n / (self.n_seen_ + n))
+        if self._automatic:
+            batch_mean = X.mean(axis=0) if indicator is not None else sums.sum(axis=0) / X.dtype.type(n)
+            self.mean_count_ += n
+            self.mean_ = self.mean_ + (batch_mean - self.mean_) * X.dtype.type(n / self.mean_count_)
         return Rows(Z, n, classes, counts, absent, first, indicator)
 
     @staticmethod
@@ -360,11 +365,10 @@ class FCOH(OnlineHasher):
             absent = np.sort(self.rng_.choice(absent, AUTO_ROWS, replace=False))
         return absent
 
-    def _take_steps(self, rows: Rows) -> tuple[float, float]:
-        """Move the iterate by the steps of one batch; the largest projection of a sample before and after them."""
+    def _take_steps(self, rows: Rows) -> float:
+        """Move the iterate by the steps of one batch; the largest projection of a sample after them."""
         Z, n = rows.Z, rows.n
         P = Z @ self.iterate_
-        before = float(np.abs(P[:n]).max())
         if self._automatic:
             squared = np.einsum("ij,ij->i", Z, Z)
             damping, _ = mean_damping(self.mean_, float(squared[:n].mean(dtype=np.float64)), Z.shape[1])
@@ -399,7 +403,7 @@ class FCOH(OnlineHasher):
             change = damp(change, self.mean_, damping)
         self.steps_, self.curvature_ = rate.taken, rate.curvature
         self.iterate_ = self.iterate_ + change
-        return before, float(np.abs(P[:n]).max())
+        return float(np.abs(P[:n]).max())
 
     @staticmethod
     def _energy(K: np.ndarray, n: int) -> float:
@@ -418,15 +422,15 @@ class FCOH(OnlineHasher):
     ) -> tuple[np.ndarray, np.ndarray]:
         """lambda1 and lambda2 of class steps with n_c samples, scaled; own, other: the weight of similar and of
         dissimilar codes."""
-        scale: Any = {"none": 1.0, "class": n_c, "batch": n_t, "bits": self.n_bits}[self.gradient_scale]
+        scale: Any = {"none": None, "class": n_c, "batch": n_t, "bits": self.n_bits}[self.gradient_scale]
         if self.relaxation == "discrete":
-            scale = 1.0
+            scale = None
         similar = np.full(np.shape(own), float(self.lambda1))
         if self.lambda2 == "balanced":
             dissimilar = BALANCE * self.lambda1 * np.minimum(1, own / np.maximum(other, 1e-300))
         else:
             dissimilar = np.full(np.shape(own), float(self.lambda2))
-        return similar / scale, dissimilar / scale
+        return (similar, dissimilar) if scale is None else (similar / scale, dissimilar / scale)
 
     @property
     def _passes(self) -> int:
