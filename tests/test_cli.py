@@ -11,7 +11,7 @@ import pytest
 from typer.testing import CliRunner
 
 import hashstream
-from hashstream import cli
+from hashstream import cli, evaluate
 
 
 @pytest.fixture(autouse=True)
@@ -98,7 +98,7 @@ def test_a_run_that_diverges_is_told_and_the_others_go_on(tmp_path: Path) -> Non
 
 
 def test_ctrl_c_keeps_what_was_measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    measure = cli.benchmark.measure
+    measure = evaluate.bench.measure
 
     def stopped(job: Any, *rest: Any, **more: Any) -> Any:
         for i, seen in enumerate(measure(job, *rest, **more)):
@@ -107,7 +107,7 @@ def test_ctrl_c_keeps_what_was_measured(tmp_path: Path, monkeypatch: pytest.Monk
             yield seen
 
     with monkeypatch.context() as patch:
-        patch.setattr(cli.benchmark, "measure", stopped)
+        patch.setattr(evaluate.bench, "measure", stopped)
         result = bench(tmp_path, "--methods", "LSH")
     assert result.exit_code == 130
     assert "The same command goes on" in " ".join(result.stderr.split())
@@ -169,7 +169,7 @@ def test_version() -> None:
 def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A source tree with its own benchmarks, as if the package had been imported from there."""
     (tmp_path / "src" / "hashstream").mkdir(parents=True)
-    monkeypatch.setattr(cli, "__file__", str(tmp_path / "src" / "hashstream" / "cli.py"))
+    monkeypatch.setattr(cli, "__file__", str(tmp_path / "src" / "hashstream" / "cli" / "__init__.py"))
     monkeypatch.setattr(sys, "path", list(sys.path))
     for name in [name for name in sys.modules if name.split(".")[0] == "benchmarks"]:
         monkeypatch.delitem(sys.modules, name)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,7 +13,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 
 from hashstream import datasets, hamming, pictures
-from hashstream.evaluate import CodeStatistics, Scores, code_statistics, protocols
+from hashstream.evaluate import CodeStatistics, code_statistics, protocols
 from hashstream.hashers import FCOH, LSH
 from hashstream.terminal import load_with_bar, seconds, size
 
@@ -36,8 +36,8 @@ class Learned:
     data: datasets.Dataset
     split: datasets.Split
     curve: list[tuple[int, float]]
-    scores: Scores
-    untrained: Scores
+    scores: Mapping[str, float]
+    untrained: Mapping[str, float]
     train_seconds: float
     search_seconds: float
     health: CodeStatistics
@@ -51,24 +51,23 @@ def demo(out: Path, *, dataset: str = "auto", n_bits: int = 32, seed: int = 0, c
     """
     out.mkdir(parents=True, exist_ok=True)
     data = _load(dataset, console)
-    setting = protocols.PAPER[data.name]
-    split = datasets.split(data.y, per_class=setting.per_class, stream=setting.stream, seed=seed)
-    X = datasets.centred_unit(data.X)
+    field = protocols.Field.of(data)
+    X, setting, split = field.X, field.setting, field.split(seed)
+    course = protocols.Paper().course(field, seed, ties=TIES)
     console.print(
         f"\n[bold]{NAMES[data.name]}[/], {len(X):,} images of {X.shape[1]} pixels, {data.source}\n"
         f"{len(split.queries):,} queries are only asked, never learned from; the other "
         f"{len(split.retrieval):,} images are searched, and the first {len(split.stream):,} of them, with "
         "their labels, are the stream.\n"
     )
-    (floor,) = protocols.paper(
-        LSH(n_bits=n_bits, random_state=seed), X, data.y, split, setting.checkpoints[:1], ties=TIES
-    )
+    untrained = LSH(n_bits=n_bits, random_state=seed)
+    (floor,) = protocols.follow(untrained, course, setting.checkpoints[:1])
     console.print(
         f"{'untrained projection':>20}   mAP {floor.scores['mAP']:.3f}  {_bar(floor.scores['mAP'])}"
     )
     hasher = FCOH(n_bits=n_bits, random_state=seed)
     early = [n for n in EARLY if n < setting.checkpoints[0]]
-    seen = _stream(hasher, X, data, split, [*early, *setting.checkpoints], console)
+    seen = _stream(hasher, course, [*early, *setting.checkpoints], console)
 
     codes, queries = hasher.transform(X[split.retrieval]), hasher.transform(X[split.queries])
     clock = time.perf_counter()
@@ -81,7 +80,7 @@ def demo(out: Path, *, dataset: str = "auto", n_bits: int = 32, seed: int = 0, c
         curve=curve,
         scores=seen[-1].scores,
         untrained=floor.scores,
-        train_seconds=seen[-1].train_seconds,
+        train_seconds=seen[-1].scores["train_seconds"],
         search_seconds=search_seconds,
         health=code_statistics(codes, n_bits),
         pictures=(out / "learning-curve.png", out / "neighbours.png"),
@@ -109,12 +108,10 @@ def _load(name: str, console: Console) -> datasets.Dataset:
 
 def _stream(
     hasher: FCOH,
-    X: np.ndarray,
-    data: datasets.Dataset,
-    split: datasets.Split,
+    course: protocols.Course,
     checkpoints: Sequence[int],
     console: Console,
-) -> list[protocols.Checkpoint]:
+) -> list[protocols.Look]:
     """Learn under a live bar; each checkpoint leaves a line above it."""
     columns = (
         TextColumn("{task.description:>20}"),
@@ -126,14 +123,8 @@ def _stream(
     seen = []
     with Progress(*columns, console=console, transient=True) as bar:
         task = bar.add_task("FCOH learns", total=checkpoints[-1], mAP="...")
-        for at in protocols.paper(
-            hasher,
-            X,
-            data.y,
-            split,
-            checkpoints,
-            ties=TIES,
-            progress=lambda rows: bar.advance(task, rows),
+        for at in protocols.follow(
+            hasher, course, checkpoints, progress=lambda rows: bar.advance(task, rows)
         ):
             value = at.scores["mAP"]
             bar.update(task, mAP=f"{value:.3f}")

@@ -1,7 +1,30 @@
 """JUDGE: metrics of retrieval, protocols, results."""
 
+from hashstream.evaluate import protocols
+from hashstream.evaluate.bench import Job, News, jobs, measure, pending, run
 from hashstream.evaluate.curves import auc
 from hashstream.evaluate.health import CodeStatistics, code_statistics
+from hashstream.evaluate.protocols import Field
+from hashstream.evaluate.results import COLUMNS, Results, Summary, summarise
 from hashstream.evaluate.scores import Scores, retrieval, row_name
 
-__all__ = ["CodeStatistics", "Scores", "auc", "code_statistics", "retrieval", "row_name"]
+__all__ = [
+    "COLUMNS",
+    "CodeStatistics",
+    "Field",
+    "Job",
+    "News",
+    "Results",
+    "Scores",
+    "Summary",
+    "auc",
+    "code_statistics",
+    "jobs",
+    "measure",
+    "pending",
+    "protocols",
+    "retrieval",
+    "row_name",
+    "run",
+    "summarise",
+]

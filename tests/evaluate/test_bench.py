@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from hashstream import LSH, bench
+from hashstream import LSH, evaluate
 from hashstream.evaluate import protocols
 
 
@@ -25,30 +25,30 @@ POINTS = [100, 200, 300]
 
 
 @pytest.fixture(scope="module")
-def field() -> bench.Field:
+def field() -> evaluate.Field:
     rng = np.random.default_rng(0)
     y = np.repeat(np.arange(5), 120)
     X = (rng.standard_normal((5, 12))[y] + rng.standard_normal((600, 12))).astype(np.float32)
-    return bench.Field("blobs", X, y, protocols.PaperSetting(per_class=10, stream=300, every=100))
+    return evaluate.Field("blobs", X, y, protocols.Setting(per_class=10, stream=300, every=100))
 
 
-def run(field: bench.Field, path: Path, runs: int = 2) -> bench.Results:
-    results = bench.Results(path)
-    for job in bench.jobs({"Moving": Moving}, bits=[8, 12], runs=runs):
-        for _ in bench.measure(job, field, POINTS, results):
+def run(field: evaluate.Field, path: Path, runs: int = 2) -> evaluate.Results:
+    results = evaluate.Results(path)
+    for job in evaluate.jobs({"Moving": Moving}, bits=[8, 12], runs=runs):
+        for _ in evaluate.measure(job, field, POINTS, results):
             pass
     return results
 
 
-def without_times(results: bench.Results) -> list[dict[str, object]]:
-    return [row for row in results.rows if row["metric"] not in protocols.SECONDS]
+def without_times(results: evaluate.Results) -> list[dict[str, object]]:
+    return [row for row in results.rows if row["metric"] not in ("train_seconds", "encode_seconds")]
 
 
-def test_rows_are_written_as_they_are_measured(field: bench.Field, tmp_path: Path) -> None:
-    results = bench.Results(tmp_path / "new" / "results.csv")
-    (job,) = bench.jobs({"LSH": LSH}, bits=[16], runs=1)
-    looks = bench.measure(job, field, POINTS, results)
-    per_look = len(protocols.metric_names("paper"))
+def test_rows_are_written_as_they_are_measured(field: evaluate.Field, tmp_path: Path) -> None:
+    results = evaluate.Results(tmp_path / "new" / "results.csv")
+    (job,) = evaluate.jobs({"LSH": LSH}, bits=[16], runs=1)
+    looks = evaluate.measure(job, field, POINTS, results)
+    per_look = len(protocols.Paper().metrics())
     for i in (1, 2):
         next(looks)
         lines = results.path.read_text().splitlines()
@@ -58,72 +58,76 @@ def test_rows_are_written_as_they_are_measured(field: bench.Field, tmp_path: Pat
 
 
 def test_what_is_there_is_read_back_exactly_and_not_measured_again(
-    field: bench.Field, tmp_path: Path
+    field: evaluate.Field, tmp_path: Path
 ) -> None:
     first = run(field, tmp_path / "results.csv")
     text = first.path.read_text()
     again = run(field, tmp_path / "results.csv")
     assert again.rows == first.rows
     assert again.path.read_text() == text
-    assert len(first.rows) == 2 * 2 * len(POINTS) * len(protocols.metric_names("paper"))
+    assert len(first.rows) == 2 * 2 * len(POINTS) * len(protocols.Paper().metrics())
 
 
 @pytest.mark.parametrize("cut", [0.1, 0.5, 0.77, 0.999])
-def test_continued_after_a_cut_anywhere_equals_one_go(field: bench.Field, tmp_path: Path, cut: float) -> None:
+def test_continued_after_a_cut_anywhere_equals_one_go(
+    field: evaluate.Field, tmp_path: Path, cut: float
+) -> None:
     whole = run(field, tmp_path / "whole.csv")
     text = whole.path.read_text()
     (tmp_path / "cut.csv").write_text(text[: int(cut * len(text))])
     continued = run(field, tmp_path / "cut.csv")
     assert without_times(continued) == without_times(whole)
     assert len(continued.rows) == len(whole.rows)
-    assert bench.Results(tmp_path / "cut.csv").rows == continued.rows
+    assert evaluate.Results(tmp_path / "cut.csv").rows == continued.rows
 
 
-def test_more_runs_and_the_other_rule_add_to_the_same_file(field: bench.Field, tmp_path: Path) -> None:
+def test_more_runs_and_the_other_rule_add_to_the_same_file(field: evaluate.Field, tmp_path: Path) -> None:
     before = run(field, tmp_path / "results.csv", runs=1)
     after = run(field, tmp_path / "results.csv", runs=2)
     assert after.rows[: len(before.rows)] == before.rows
-    (job,) = bench.jobs({"Moving": Moving}, bits=[8], runs=1)
-    assert bench.pending(job, "blobs", POINTS, after, ties="paper") == []
-    assert bench.pending(job, "blobs", POINTS, after, ties="aware") == POINTS
-    list(bench.measure(job, field, POINTS, after, ties="aware"))
-    keys = [tuple(row[name] for name in bench.COLUMNS[:-1]) for row in after.rows]
+    (job,) = evaluate.jobs({"Moving": Moving}, bits=[8], runs=1)
+    assert evaluate.pending(job, "blobs", POINTS, after, ties="paper") == []
+    assert evaluate.pending(job, "blobs", POINTS, after, ties="aware") == POINTS
+    list(evaluate.measure(job, field, POINTS, after, ties="aware"))
+    keys = [tuple(row[name] for name in evaluate.COLUMNS[:-1]) for row in after.rows]
     assert len(keys) == len(set(keys))
 
 
-def test_settings_are_part_of_the_name(field: bench.Field, tmp_path: Path) -> None:
-    results = bench.Results(tmp_path / "results.csv")
-    jobs = bench.jobs({"LSH": LSH}, bits=[8], runs=1, settings={"batch_size": 50, "feature_map": None})
-    list(bench.measure(jobs[0], field, POINTS, results))
-    read = bench.Results(tmp_path / "results.csv")
+def test_settings_are_part_of_the_name(field: evaluate.Field, tmp_path: Path) -> None:
+    results = evaluate.Results(tmp_path / "results.csv")
+    jobs = evaluate.jobs({"LSH": LSH}, bits=[8], runs=1, settings={"batch_size": 50, "feature_map": None})
+    list(evaluate.measure(jobs[0], field, POINTS, results))
+    read = evaluate.Results(tmp_path / "results.csv")
     assert {row["method"] for row in read.rows} == {"LSH(batch_size=50, feature_map=None)"}
-    assert bench.pending(jobs[0], "blobs", POINTS, read, ties="paper") == []
+    assert evaluate.pending(jobs[0], "blobs", POINTS, read, ties="paper") == []
 
 
 def test_summary(tmp_path: Path) -> None:
-    results = bench.Results(tmp_path / "results.csv")
+    results = evaluate.Results(tmp_path / "results.csv")
     columns = {"dataset": "d", "protocol": "paper", "method": "M", "bits": 8, "n_train": 10}
     for run_number, value in enumerate((0.2, 0.4)):
         results.append([{**columns, "run": run_number, "metric": "mAP[paper]", "value": value}])
     results.append([{**columns, "run": 0, "metric": "train_seconds", "value": 2.0}])
-    mean_ap, seconds = bench.summarise(results, "d", ["mAP", "train_seconds"], "paper")
+    mean_ap, seconds = evaluate.summarise(results, "d", ["mAP", "train_seconds"], "paper")
     assert (mean_ap.mean, mean_ap.runs) == (pytest.approx(0.3), 2)
     assert mean_ap.spread == pytest.approx(np.std([0.2, 0.4], ddof=1))
     assert str(mean_ap) == "0.300 ± 0.141"
     assert str(seconds) == "2"
-    assert bench.summarise(results, "other", ["mAP"], "paper") == []
+    assert evaluate.summarise(results, "other", ["mAP"], "paper") == []
 
 
-@pytest.mark.parametrize("text", ["a,b\n1,2\n", ",".join(bench.COLUMNS) + "\nd,paper,M,many,0,1,mAP,0.5\n"])
+@pytest.mark.parametrize(
+    "text", ["a,b\n1,2\n", ",".join(evaluate.COLUMNS) + "\nd,paper,M,many,0,1,mAP,0.5\n"]
+)
 def test_a_file_that_is_no_results_file_is_left_alone(tmp_path: Path, text: str) -> None:
     path = tmp_path / "results.csv"
     path.write_text(text)
     with pytest.raises(ValueError, match="results"):
-        bench.Results(path)
+        evaluate.Results(path)
     assert path.read_text() == text
 
 
 def test_whole_runs_come_first() -> None:
-    jobs = bench.jobs({"A": LSH, "B": LSH}, bits=[8, 16], runs=2)
+    jobs = evaluate.jobs({"A": LSH, "B": LSH}, bits=[8, 16], runs=2)
     order = [(job.run, job.bits, job.name) for job in jobs]
     assert order == list(itertools.product([0, 1], [8, 16], ["A", "B"]))

@@ -1,0 +1,113 @@
+"""The front door: one file for each command that is more than a few lines."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.table import Table
+
+from hashstream import datasets
+from hashstream.cli.bench import bench
+from hashstream.cli.common import console, fail
+from hashstream.cli.data import data_app
+from hashstream.hashers import methods as registry
+from hashstream.versions import show_versions
+
+__all__ = ["app"]
+
+app = typer.Typer(
+    help="Learn compact binary codes from a labelled stream, and search them while they are learned.\n\n"
+    "Begin with: `hashstream demo --out demo-output`",
+    no_args_is_help=True,
+    rich_markup_mode="markdown",
+    add_completion=False,
+    pretty_exceptions_show_locals=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+class DemoData(StrEnum):
+    auto = "auto"
+    mnist = "mnist"
+    digits = "digits"
+
+
+@app.command(epilog="Example: `hashstream demo --out demo-output --bits 64`")
+def demo(
+    out: Annotated[Path, typer.Option(help="Folder for the two pictures; made if it is not there.")],
+    dataset: Annotated[
+        DemoData, typer.Option(help="auto is MNIST where it can be had, otherwise digits.")
+    ] = DemoData.auto,
+    bits: Annotated[int, typer.Option(min=1, max=1024, help="Length of a code.")] = 32,
+    seed: Annotated[
+        int, typer.Option(min=0, help="Of the split into queries and stream, and of the method.")
+    ] = 0,
+) -> None:
+    """Watch FCOH learn from a stream of digits, and see what its codes find.
+
+    MNIST is taken from the folder that HASHSTREAM_DATA names, from the cache, or downloaded with its
+    checksums verified; where none of this works, scikit-learn's small digits are used. Takes under a minute.
+    """
+    from hashstream.demo import demo as run_demo
+
+    try:
+        run_demo(out, dataset=dataset.value, n_bits=bits, seed=seed, console=console)
+    except (datasets.DatasetError, OSError) as error:
+        fail(error)
+
+
+app.command(
+    epilog="Example: `hashstream bench --dataset mnist --methods FCOH,LSH --bits 16,32 --runs 3 "
+    "--out results`"
+    "\n\nOne method with other settings: `hashstream bench --dataset mnist --methods FCOH "
+    "--set learning_rate=0.01 --set gradient_scale=class --out results`"
+)(bench)
+app.add_typer(data_app, name="data")
+
+
+@app.command(epilog="Example: `hashstream perf hamming --quick`")
+def perf(
+    name: Annotated[str, typer.Argument(help="Which benchmark: fcoh, hamming.")],
+    quick: Annotated[
+        bool, typer.Option("--quick", help="Fewer repetitions: a first look, not a result.")
+    ] = False,
+) -> None:
+    """Measure speed as ratios of one run, against targets; the exit code is 1 where one is missed.
+
+    Works in a checkout of the sources, where the folder benchmarks is.
+    """
+    root = Path(__file__).resolve().parents[3]
+    folder = root / "benchmarks"
+    if not (folder / "harness.py").is_file():
+        fail("the benchmarks are part of the sources, not of the installed package: run this in a checkout.")
+    known = sorted(path.stem for path in folder.glob("*.py") if "\ndef main(" in f"\n{path.read_text()}")
+    if name not in known:
+        fail(f"there is no benchmark {name!r}: choose from {', '.join(known) or 'none yet'}")
+    sys.path.insert(0, str(root))  # ours, before any other package that is called benchmarks
+    if not importlib.import_module(f"benchmarks.{name}").main(quick):
+        raise typer.Exit(1)
+
+
+@app.command("methods", epilog="Example: `hashstream methods`")
+def list_methods() -> None:
+    """Every method: what it learns from, how many numbers it keeps, and where it was published.
+
+    d is the number of features, r of bits, C of classes.
+    """
+    table = Table(box=None, padding=(0, 2, 0, 0))
+    for column in ("name", "learns from", "keeps", "published in"):
+        table.add_column(column)
+    for name, method in registry().items():
+        table.add_row(name, method.needs, method.state_size, method.reference)
+    console.print(table)
+
+
+@app.command(epilog="Example: `hashstream version`")
+def version() -> None:
+    """Versions of hashstream and what it stands on, and whether the compiled kernels are in use."""
+    console.print(show_versions(), highlight=False, soft_wrap=True)

@@ -1,0 +1,188 @@
+"""What protocols are made of: a stream to learn, moments to look, and a way to judge.
+
+A protocol lays a `Course` over a `Field` (a data set and its setting) by a seed; `follow` takes a hasher through it.
+Learning and judging are timed apart, and what is asked is never learned from.
+"""
+
+from __future__ import annotations
+
+import itertools
+import time
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+
+from hashstream import datasets
+from hashstream.evaluate.protocols.settings import Setting, setting_of
+from hashstream.evaluate.scores import retrieval, row_name
+
+__all__ = ["Course", "Field", "Look", "Streamed", "follow", "judge", "metric_row"]
+
+UNRULED = ("_seconds", "_rows")
+"""How metrics end whose value does not depend on the rule for ties."""
+
+
+class Streamed(Protocol):
+    """What a protocol needs of a method; every hasher of this library has it."""
+
+    n_bits: Any
+
+    def partial_fit(self, X: np.ndarray, y: np.ndarray) -> Any:
+        """Learn from the rows of X (n, d) with labels y (n,)."""
+
+    def transform(self, X: np.ndarray) -> np.ndarray:
+        """Packed codes, (n, ceil(n_bits / 8)) uint8."""
+
+
+@dataclass(frozen=True)
+class Field:
+    """Where methods are compared: features (n, d) float32 and labels (n,) of a data set, and its setting."""
+
+    dataset: str
+    X: np.ndarray
+    y: np.ndarray
+    setting: Setting
+
+    @classmethod
+    def of(cls, data: datasets.Dataset) -> Field:
+        """The data set as the paper's experiments see it: centred, unit length."""
+        return cls(data.name, datasets.centred_unit(data.X), data.y, setting_of(data.name, data.y))
+
+    def split(self, seed: int) -> datasets.Split:
+        """Queries, retrieval set and stream of run `seed`, as the setting says."""
+        return datasets.split(self.y, per_class=self.setting.per_class, stream=self.setting.stream, seed=seed)
+
+
+def metric_row(name: str, ties: str) -> str:
+    """How a metric is called in a results file: with the rule for ties, where it depends on one.
+
+    >>> metric_row("unseen mAP", "paper"), metric_row("train_seconds", "paper")
+    ('unseen mAP[paper]', 'train_seconds')
+    """
+    return name if name.endswith(UNRULED) else row_name(name, ties)
+
+
+@dataclass(frozen=True)
+class Look:
+    """What was seen after `n_train` rows.
+
+    scores: by plain names ("mAP", "precision@H2", ...), with two times among them:
+        train_seconds: time in `partial_fit` so far, the paper's "hash function" time.
+        encode_seconds: time to encode the whole database once with the functions of now: one rebuild of the
+            hash table. The paper's "hash table" time is this times the number of rebuilds.
+    """
+
+    n_train: int
+    scores: Mapping[str, float]
+    ties: str
+
+    def rows(self, **columns: Any) -> list[dict[str, Any]]:
+        """Rows of a results file: the given columns, then `n_train`, `metric`, `value`."""
+        columns["n_train"] = self.n_train
+        return [
+            {**columns, "metric": metric_row(name, self.ties), "value": value}
+            for name, value in self.scores.items()
+        ]
+
+
+@dataclass(frozen=True)
+class Course:
+    """A protocol on a field, for one seed.
+
+    X, y: the stream, (m, d) and (m,), in the order in which it is learned.
+    judge: given the hasher and the number of rows that it has learned, the scores of that moment.
+    """
+
+    X: np.ndarray
+    y: np.ndarray
+    judge: Callable[[Streamed, int], dict[str, float]]
+    ties: str
+
+
+def judge(
+    hasher: Streamed,
+    queries: tuple[np.ndarray, np.ndarray],
+    database: tuple[np.ndarray, np.ndarray],
+    *,
+    ties: str,
+    at: Sequence[int] = (),
+    radius: Sequence[int] = (),
+    k: Sequence[int] = (),
+) -> dict[str, float]:
+    """The metrics of `retrieval` for queries (X, y) against a database (X, y), and `encode_seconds` of the latter."""
+    clock = time.perf_counter()
+    codes = hasher.transform(database[0])
+    encode_seconds = time.perf_counter() - clock
+    scores = retrieval(
+        hasher.transform(queries[0]),
+        queries[1],
+        codes,
+        database[1],
+        at=at,
+        radius=radius,
+        k=k,
+        ties=ties,
+        n_bits=hasher.n_bits,
+    )
+    return {**scores, "encode_seconds": encode_seconds}
+
+
+def follow(
+    hasher: Streamed,
+    course: Course,
+    points: Sequence[int],
+    *,
+    skip: Collection[int] = (),
+    rows_at_once: int | None = None,
+    progress: Callable[[int], None] | None = None,
+) -> Iterator[Look]:
+    """Stream the course through `hasher` once, and judge it at each of `points`.
+
+    points: numbers of learned rows, rising; the stream ends at the last.
+    skip: points that nobody needs judged. The hasher is fed in the same pieces all the same, so that a
+        continued measurement sees the same model as one in a single go.
+    rows_at_once: rows for each call of `partial_fit`. By default the smallest multiple of the hasher's
+        `batch_size` that is at least 100: so few that nobody can look ahead in the stream, so many that it is
+        not the cost of a call that is timed. At least 1,000 where it has a feature map, which the first call
+        warms up.
+    progress: called with the number of rows after each call of `partial_fit`.
+
+    >>> from hashstream import LSH, datasets
+    >>> from hashstream.evaluate.protocols import Paper
+    >>> course = Paper().course(Field.of(datasets.load("digits")), seed=0)
+    >>> for look in follow(LSH(n_bits=32, random_state=0), course, [500, 1500]):
+    ...     print(look.n_train, round(look.scores["mAP"], 1))
+    500 0.5
+    1500 0.5
+    """
+    points = [0, *points]
+    if len(points) < 2 or any(b <= a for a, b in itertools.pairwise(points)):
+        raise ValueError(f"checkpoints are {points[1:]}: they have to be whole numbers from 1, rising")
+    if points[-1] > len(course.X):
+        raise ValueError(f"checkpoint {points[-1]} lies behind the end of the stream, {len(course.X)} rows")
+    if rows_at_once is None:
+        rows_at_once = _rows_at_once(hasher)
+    elif rows_at_once < 1:
+        raise ValueError(f"rows_at_once is {rows_at_once}: it has to be 1 or more")
+    train_seconds = 0.0
+    for start, stop in itertools.pairwise(points):
+        for begin in range(start, stop, rows_at_once):
+            rows = slice(begin, min(begin + rows_at_once, stop))
+            clock = time.perf_counter()
+            hasher.partial_fit(course.X[rows], course.y[rows])
+            train_seconds += time.perf_counter() - clock
+            if progress is not None:
+                progress(rows.stop - begin)
+        if stop not in skip:
+            scores = course.judge(hasher, stop)
+            yield Look(stop, {**scores, "train_seconds": train_seconds}, course.ties)
+
+
+def _rows_at_once(hasher: Streamed) -> int:
+    batch = getattr(hasher, "batch_size", 1)
+    if not isinstance(batch, int) or batch < 1:
+        batch = 1  # what is wrong with it, the hasher says
+    least = 100 if getattr(hasher, "feature_map", None) is None else 1_000
+    return batch * -(-least // batch)
