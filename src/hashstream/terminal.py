@@ -1,13 +1,25 @@
-"""What the commands share at the terminal: loading with a bar, seconds and bytes as people read them."""
+"""What the commands share at the terminal: loading and measuring with a bar, seconds and bytes as people read them."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
 from rich.console import Console
-from rich.progress import BarColumn, DownloadColumn, Progress, TaskID, TextColumn, TransferSpeedColumn
+from rich.markup import escape
+from rich.progress import (
+    BarColumn,
+    DownloadColumn,
+    Progress,
+    TaskID,
+    TextColumn,
+    TimeRemainingColumn,
+    TransferSpeedColumn,
+)
 
-from hashstream import datasets
+from hashstream import datasets, evaluate
 
-__all__ = ["load_with_bar", "seconds", "size"]
+__all__ = ["load_with_bar", "seconds", "size", "watch_jobs"]
 
 
 def load_with_bar(name: str, console: Console) -> datasets.Dataset:
@@ -22,6 +34,37 @@ def load_with_bar(name: str, console: Console) -> datasets.Dataset:
             bars.update(tasks[file], completed=come)
 
         return datasets.load(name, progress=arrived)
+
+
+@contextmanager
+def watch_jobs(
+    console: Console, what: str, jobs: int, rows: int
+) -> Iterator[Callable[[evaluate.News], None]]:
+    """A bar with the time left for `jobs` jobs that learn `rows` rows together: gives the watch of `evaluate.run`."""
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TextColumn("{task.percentage:>3.0f} %"),
+        TimeRemainingColumn(),
+        TextColumn("left"),
+    )
+    with Progress(*columns, console=console) as bar:
+        task = bar.add_task(escape(what), total=rows)
+        done = 0
+
+        def watch(news: evaluate.News) -> None:
+            nonlocal done
+            done += news.done
+            job = news.job
+            name = escape(f"{job.label}, {job.bits} bits, run {job.run}")
+            bar.advance(task, news.rows)
+            if news.look is not None:
+                score = next(f"{name} {value:.3f}" for name, value in news.look.scores.items())
+                bar.update(task, description=f"{escape(what)}{done} of {jobs}: {name}, {score}")
+            if news.error:
+                bar.console.print(f"[yellow]{name}: {escape(news.error)}[/]")
+
+        yield watch
 
 
 def seconds(value: float) -> str:

@@ -9,7 +9,6 @@ from typing import Annotated
 import typer
 from rich.console import Console
 from rich.markup import escape
-from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
 from hashstream import datasets, evaluate
@@ -17,7 +16,7 @@ from hashstream.cli.common import choose, console, fail, numbers, paper_settings
 from hashstream.cli.common import settings as parse_settings
 from hashstream.evaluate import protocols
 from hashstream.evaluate.reference import REFERENCE
-from hashstream.terminal import load_with_bar
+from hashstream.terminal import load_with_bar, watch_jobs
 
 __all__ = ["bench"]
 
@@ -92,41 +91,20 @@ def bench(
         if todo:
             data = load_with_bar(dataset, console)
             console.print(f"{dataset}, {data.source}. {data.note}", highlight=False)
-            _measure(evaluate.Field.of(data), todo, points, results, ties.value)
+            with watch_jobs(console, "", len(todo), sum(rows for _, rows in todo)) as watch:
+                evaluate.run(
+                    [job for job, _ in todo],
+                    evaluate.Field.of(data),
+                    results,
+                    points=points,
+                    ties=ties.value,
+                    watch=watch,
+                )
         _summary(results, dataset, jobs, points, ties.value)
     except (datasets.DatasetError, ValueError, OSError) as error:
         fail(error)
     except KeyboardInterrupt:
         fail(f"stopped. The same command goes on from what is in {out / 'results.csv'}.", code=130)
-
-
-def _measure(
-    field: evaluate.Field,
-    todo: list[tuple[evaluate.Job, int]],
-    points: list[int],
-    results: evaluate.Results,
-    ties: str,
-) -> None:
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        TextColumn("{task.percentage:>3.0f} %"),
-        TimeRemainingColumn(),
-        TextColumn("left"),
-    )
-    with Progress(*columns, console=console) as bar:
-        task = bar.add_task("", total=sum(rows for _, rows in todo))
-
-        def watch(news: evaluate.News) -> None:
-            job = news.job
-            name = escape(f"{job.label}, {job.bits} bits, run {job.run}")
-            bar.advance(task, news.rows)
-            if news.look is not None:
-                bar.update(task, description=f"{name}, mAP {news.look.scores['mAP']:.3f}")
-            if news.error:
-                bar.console.print(f"[yellow]{name}: {escape(news.error)}[/]")
-
-        evaluate.run([job for job, _ in todo], field, results, points=points, ties=ties, watch=watch)
 
 
 def _summary(
