@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from dataclasses import field as default
 from statistics import mean, stdev
 from typing import TYPE_CHECKING, Any
@@ -16,11 +16,24 @@ from typing import TYPE_CHECKING, Any
 from hashstream import evaluate
 from hashstream.datasets import Dataset
 from hashstream.evaluate.protocols import Field, Paper, Protocol, metric_row
+from hashstream.paper.lineup import Contestant, lineup
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["BITS", "FULL", "QUICK", "Experiment", "Figures", "Scale", "Section", "Sheet", "Study", "Value"]
+__all__ = [
+    "BITS",
+    "FULL",
+    "QUICK",
+    "Experiment",
+    "Figures",
+    "Scale",
+    "Section",
+    "Sheet",
+    "Study",
+    "Value",
+    "quick",
+]
 
 BITS = (8, 16, 32, 48, 64, 128)
 """The paper's code lengths."""
@@ -48,8 +61,19 @@ class Scale:
         return list(every) if self.looks is None else sorted({every[i] for i in self.looks})
 
 
-QUICK = Scale("quick", bits=(16, 32, 64), runs=1, looks=(0, 2, -1))
+QUICK = Scale("quick", bits=(16, 32, 64), runs=1, looks=None)
 FULL = Scale("full", bits=BITS, runs=3, looks=None)
+
+
+def quick(setting: evaluate.protocols.Setting) -> Scale:
+    """What is quick enough for a data set: all of it where it is tiny, three looks where looking takes long.
+
+    >>> quick(evaluate.protocols.SETTINGS["digits"]).runs, quick(evaluate.protocols.SETTINGS["places205"]).looks
+    (3, (0, 2, -1))
+    """
+    if setting.stream <= 2_000:
+        return replace(FULL, name="quick")
+    return QUICK if setting.stream <= 20_000 else replace(QUICK, looks=(0, 2, -1))
 
 
 @dataclass(frozen=True)
@@ -117,6 +141,7 @@ class Study:
     """One data set at one scale, and the results so far.
 
     also: methods of the user's own by name, which take part wherever all methods do.
+    methods: the only ones to take part where all do; none for all of them.
     workers: processes for jobs whose time does not matter. watching: how to show progress.
     """
 
@@ -127,6 +152,9 @@ class Study:
     also: dict[str, Callable[..., Any]] = default(default_factory=dict)
     workers: int = 1
     watching: Watching = lambda what, jobs, rows: nullcontext(None)
+    methods: tuple[str, ...] = ()
+    _found: dict[tuple[Any, ...], dict[int, float]] = default(default_factory=dict, repr=False)
+    _read: list[int] = default(default_factory=lambda: [0], repr=False)
 
     @property
     def dataset(self) -> str:
@@ -136,6 +164,14 @@ class Study:
     def points(self) -> list[int]:
         """The checkpoints of this scale; the last is the whole stream."""
         return self.scale.points(self.field.setting)
+
+    @property
+    def contestants(self) -> list[Contestant]:
+        """Who takes part where all methods do; those of `also` always."""
+        everyone = lineup(self.dataset, self.also)
+        return [
+            one for one in everyone if not self.methods or one.name in self.methods or one.name in self.also
+        ]
 
     @property
     def headline(self) -> str:
@@ -188,14 +224,24 @@ class Study:
 
         n_train: by default the whole stream. Runs beyond the scale's, left from another, are not counted.
         """
-        name = metric_row(metric, "paper") if protocol == "paper" else metric
         n_train = self.field.setting.stream if n_train is None else n_train
-        found = tuple(
-            row["value"]
-            for row in self.rows(protocol, (name,))
-            if (row["method"], row["bits"], row["n_train"]) == (label, bits, n_train)
-        )
-        return Value(found) if found else None
+        found = self.by_run(label, metric, bits=bits, n_train=n_train, protocol=protocol)
+        return Value(tuple(found.values())) if found else None
+
+    def by_run(
+        self, label: str, metric: str, *, bits: int, n_train: int, protocol: str = "paper"
+    ) -> dict[int, float]:
+        """What `values` summarises: run -> value, in the order of the runs."""
+        name = metric_row(metric, "paper") if protocol == "paper" else metric
+        for row in self.results.rows[
+            self._read[0] :
+        ]:  # each row is filed once, however many tables ask for it
+            if row["dataset"] == self.dataset:
+                key = (row["protocol"], row["method"], row["bits"], row["n_train"], row["metric"])
+                self._found.setdefault(key, {})[row["run"]] = row["value"]
+        self._read[0] = len(self.results.rows)
+        found = self._found.get((protocol, label, bits, n_train, name), {})
+        return {run: found[run] for run in sorted(found) if run < self.scale.runs}
 
     def rows(self, protocol: str, metrics: Iterable[str]) -> list[dict[str, Any]]:
         """The results' rows of this data set and the scale's runs under a protocol, run after run."""
