@@ -75,7 +75,7 @@ def test_queries_are_never_learned_from(tmp_path: Path, monkeypatch: pytest.Monk
 
 
 def test_labels_at_the_ends_of_curves_keep_apart() -> None:
-    placed = pictures._apart({"a": 0.50, "b": 0.51, "c": 0.9}, 0.05)
+    placed = pictures.demo._apart({"a": 0.50, "b": 0.51, "c": 0.9}, 0.05)
     heights = sorted(placed.values())
     assert min(np.diff(heights)) >= 0.0999
     assert placed["c"] == 0.9

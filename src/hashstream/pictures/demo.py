@@ -1,4 +1,4 @@
-"""Figures made of results. They are `Figure` objects of their own: no pyplot, no state, no display needed."""
+"""The two pictures of `hashstream demo`."""
 
 from __future__ import annotations
 
@@ -7,17 +7,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from hashstream.pictures.styles import COLOURS, INK, PALE
+
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = ["COLOURS", "learning_curves", "neighbour_grid"]
-
-COLOURS = {"FCOH": "#0b5fa5", "LSH": "#8a8a8a"}
-"""One colour for a method, wherever it is drawn."""
+__all__ = ["learning_curves", "neighbour_grid"]
 
 SAME, OTHER = "#1a9850", "#d7301f"
-_INK, _PALE = "#222222", "#dddddd"
 
 
 def learning_curves(
@@ -44,7 +42,7 @@ def learning_curves(
     axes.plot([0, last], [level, level], color=COLOURS["LSH"], linewidth=2, linestyle=(0, (5, 2)))
     for method, points in curves.items():
         n, value = zip(*points, strict=True)
-        colour = COLOURS.get(method, _INK)
+        colour = COLOURS.get(method, INK)
         axes.plot(n, value, color=colour, linewidth=2.5, marker="o", markersize=5, clip_on=False, zorder=3)
         axes.annotate(
             f"{value[0]:.2f} after {n[0]:,}",
@@ -61,7 +59,7 @@ def learning_curves(
             (10, 0),
             textcoords="offset points",
             va="center",
-            color=COLOURS.get(label, COLOURS["LSH"] if label == name else _INK),
+            color=COLOURS.get(label, COLOURS["LSH"] if label == name else INK),
             fontweight="bold",
             linespacing=1.3,
         )
@@ -70,9 +68,9 @@ def learning_curves(
     axes.xaxis.set_major_formatter(FuncFormatter(lambda n, _: f"{n:,.0f}"))
     axes.set_xlabel(unit)
     axes.set_ylabel("mAP")
-    axes.grid(axis="y", color=_PALE, linewidth=0.8)
+    axes.grid(axis="y", color=PALE, linewidth=0.8)
     axes.set_axisbelow(True)
-    axes.tick_params(length=0, colors=_INK)
+    axes.tick_params(length=0, colors=INK)
     for side in ("top", "right", "left"):
         axes.spines[side].set_visible(False)
     _head(axes, title, subtitle)
@@ -91,7 +89,7 @@ def _apart(values: Mapping[str, float], least: float) -> dict[str, float]:
 def _head(axes: Axes, title: str, subtitle: str) -> None:
     """Two lines above the axes, flush with their left side; the layout makes room for them."""
     looks: tuple[tuple[str, float, dict[str, Any]], ...] = (
-        (title, 30, {"fontsize": 13, "fontweight": "bold", "color": _INK}),
+        (title, 30, {"fontsize": 13, "fontweight": "bold", "color": INK}),
         (subtitle, 14, {"fontsize": 9.5, "color": "#555555"}),
     )
     for text, above, look in looks:
@@ -141,8 +139,8 @@ def neighbour_grid(
     for i in range(q):
         y = (q - 1 - i) * row + 0.3
         draw(queries[i], 0, y)
-        axes.add_patch(Rectangle((0, y), 1, 1, fill=False, edgecolor=_INK, linewidth=1.2))
-        axes.text(0.5, y - 0.06, f"class {query_labels[i]}", ha="center", va="top", fontsize=8, color=_INK)
+        axes.add_patch(Rectangle((0, y), 1, 1, fill=False, edgecolor=INK, linewidth=1.2))
+        axes.text(0.5, y - 0.06, f"class {query_labels[i]}", ha="center", va="top", fontsize=8, color=INK)
         for j in range(k):
             x = 1 + gap + j * cell
             same = neighbour_labels[i, j] == query_labels[i]
@@ -162,16 +160,16 @@ def neighbour_grid(
                 color="#555555" if same else OTHER,
                 fontweight="normal" if same else "bold",
             )
-    axes.text(0.5, height + 0.02, "query", ha="center", va="bottom", fontsize=9, color=_INK)
+    axes.text(0.5, height + 0.02, "query", ha="center", va="bottom", fontsize=9, color=INK)
     axes.text(
         1 + gap,
         height + 0.02,
         "nearest neighbours, Hamming distance below",
         va="bottom",
         fontsize=9,
-        color=_INK,
+        color=INK,
     )
-    axes.plot([1 + gap / 2] * 2, [0, height - 0.1], color=_PALE, linewidth=1)
+    axes.plot([1 + gap / 2] * 2, [0, height - 0.1], color=PALE, linewidth=1)
     axes.set_xlim(-0.05, width)
     axes.set_ylim(-0.1, height + 0.45)
     axes.set_aspect("equal")

@@ -1,0 +1,8 @@
+"""Figures made of results. They are `Figure` objects of their own: no pyplot, no state, no display needed."""
+
+from hashstream.pictures.demo import learning_curves, neighbour_grid
+from hashstream.pictures.export import save, svg
+from hashstream.pictures.lines import line_panels
+from hashstream.pictures.styles import COLOURS, Style, style
+
+__all__ = ["COLOURS", "Style", "learning_curves", "line_panels", "neighbour_grid", "save", "style", "svg"]

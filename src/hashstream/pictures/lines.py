@@ -1,0 +1,162 @@
+"""Lines of many methods in several panels, each named where it ends."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from hashstream.pictures.styles import INK, PALE, Style, style
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+__all__ = ["line_panels"]
+
+Points = Sequence[tuple[float, float]]
+
+
+def line_panels(
+    panels: Mapping[str, Mapping[str, Points]],
+    *,
+    x: str,
+    y: str,
+    title: str,
+    subtitle: str,
+    columns: int = 3,
+    in_turn: bool = False,
+    marks: Mapping[str, Mapping[str, Points]] | None = None,
+) -> Figure:
+    """One panel for each entry, its lines named at their right ends, all panels on one scale.
+
+    panels: panel's title -> line's title -> points (x, y); titles of lines are styled by `style`.
+    in_turn: the values of x stand side by side at equal distances, as 8, 16, 32, 48, 64, 128 bits do.
+    marks: crosses to draw into panels, in the colours of the lines with these titles.
+    """
+    from matplotlib.figure import Figure
+    from matplotlib.layout_engine import ConstrainedLayoutEngine
+
+    rows = -(-len(panels) // columns)
+    columns = min(columns, len(panels))
+    figure = Figure(
+        figsize=(0.3 + 3.75 * columns, 0.75 + 2.75 * rows),
+        layout=ConstrainedLayoutEngine(w_pad=0.06, h_pad=0.08),
+    )
+    grid = figure.subplots(rows, columns, squeeze=False, sharey=True)
+    every = [point for lines in panels.values() for points in lines.values() for point in points]
+    every += [p for lines in (marks or {}).values() for points in lines.values() for p in points]
+    places = sorted({n for n, _ in every})
+    low, high = min(v for _, v in every), max(v for _, v in every)
+    pad = 0.04 * (high - low) or 0.05
+    bottom, top = max(0.0, low - pad), high + pad
+
+    def place(n: float) -> float:
+        return places.index(n) if in_turn else n
+
+    for i, (axes, (name, lines)) in enumerate(zip(grid.flat, panels.items(), strict=False)):
+        last = place(places[-1])
+        axes.set_xlim(place(places[0]) if in_turn else 0, last)
+        axes.set_ylim(bottom, top)
+        for line, points in lines.items():
+            _draw_line(axes, [(place(n), v) for n, v in points], style(line))
+        for line, points in (marks or {}).get(name, {}).items():
+            spots = np.array([(place(n), v) for n, v in points])
+            axes.plot(*spots.T, "x", color=style(line).colour, markersize=8, markeredgewidth=2.2, zorder=6)
+        ends = {line: (points[-1][1] - bottom) / (top - bottom) for line, points in lines.items() if points}
+        _name_ends(axes, ends, 8.6 / 150)
+        axes.set_title(name, loc="left", fontsize=10, fontweight="bold", color=INK)
+        axes.grid(axis="y", color=PALE, linewidth=0.7)
+        axes.set_axisbelow(True)
+        axes.tick_params(length=0, colors=INK, labelsize=8)
+        if in_turn:
+            axes.set_xticks(range(len(places)), [f"{n:g}" for n in places])
+        else:
+            axes.xaxis.set_major_formatter(lambda n, _: f"{n / 1000:g}K" if n >= 1000 else f"{n:g}")
+            axes.locator_params(axis="x", nbins=5)
+        for side in ("top", "right", "left"):
+            axes.spines[side].set_visible(False)
+        if i >= len(panels) - columns:
+            axes.set_xlabel(x, fontsize=8.5, color=INK)
+        if i % columns == 0:
+            axes.set_ylabel(y, fontsize=8.5, color=INK)
+    for axes in grid.flat[len(panels) :]:
+        axes.remove()
+    figure.suptitle(
+        f"{title}\n", x=0.01, ha="left", fontsize=13, fontweight="bold", color=INK, linespacing=1.6
+    )
+    figure.text(0.01, 1 - 0.44 / figure.get_figheight(), subtitle, fontsize=9, color="#555555", va="center")
+    return figure
+
+
+def _draw_line(axes: Axes, points: Points, look: Style) -> None:
+    if not points:
+        return
+    n, value = zip(*points, strict=True)
+    apart = max(1, -(-len(points) // 6))  # a few markers tell lines apart, one for each point hides them
+    axes.plot(
+        n,
+        value,
+        color=look.colour,
+        linestyle=look.dashes,
+        linewidth=1.7,
+        marker=look.marker,
+        markersize=4.5,
+        markevery=apart,
+        markerfacecolor="white" if look.hollow else look.colour,
+        clip_on=False,
+        zorder=3,
+    )
+
+
+def _name_ends(axes: Axes, ends: Mapping[str, float], gap: float) -> None:
+    """Names to the right of the axes, at heights as near to the ends of the lines as they can be read."""
+    places = _spread(ends, gap, 1.0)
+    for line, at in ends.items():
+        colour = style(line).colour
+        axes.plot(
+            [1.005, 1.04],
+            [at, places[line]],
+            transform=axes.transAxes,
+            color=colour,
+            linewidth=0.6,
+            clip_on=False,
+        )
+        axes.annotate(
+            line,
+            (1.05, places[line]),
+            xycoords="axes fraction",
+            va="center",
+            fontsize=7.5,
+            color=colour,
+            fontweight="bold" if line.startswith("FCOH") else "normal",
+            annotation_clip=False,
+        )
+
+
+def _spread(values: Mapping[str, float], gap: float, top: float) -> dict[str, float]:
+    """Places as near to the values as they can be with `gap` between any two, below `top` where there is room.
+
+    >>> _spread({"a": 0.5, "b": 0.51, "c": 0.0}, 0.1, 1.0)
+    {'c': 0.0, 'a': 0.455, 'b': 0.555}
+    """
+    groups: list[tuple[list[str], list[float]]] = []
+    for name in sorted(values, key=lambda name: values[name]):
+        groups.append(([name], [values[name]]))
+        while len(groups) > 1:
+            (names, wanted), (more, others) = groups[-2:]
+            if _first(others, gap, top) - _first(wanted, gap, top) - (len(wanted) - 1) * gap >= gap - 1e-9:
+                break
+            groups[-2:] = [(names + more, wanted + others)]
+    return {
+        name: round(_first(wanted, gap, top) + i * gap, 6)
+        for names, wanted in groups
+        for i, name in enumerate(names)
+    }
+
+
+def _first(wanted: Sequence[float], gap: float, top: float) -> float:
+    """Where the lowest of a group of neighbours goes so that the group lies around where it wants to be."""
+    middle = float(np.mean(wanted)) - gap * (len(wanted) - 1) / 2
+    return min(max(middle, 0.0), top - gap * (len(wanted) - 1))
