@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import gzip
 import hashlib
 import os
@@ -10,10 +11,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import scipy.io
 
 from hashstream import datasets
 from hashstream.datasets import DatasetError, catalogue, download, mnist
 from hashstream.datasets.download import Pinned
+from hashstream.datasets.idx import IdxSet
 
 NOWHERE = "http://127.0.0.1:9"
 
@@ -25,6 +28,7 @@ def no_data(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("HASHSTREAM_CACHE", str(tmp_path / "cache"))
     monkeypatch.setenv("HASHSTREAM_MNIST_URL", NOWHERE)
+    monkeypatch.setenv("HASHSTREAM_FASHION_MNIST_URL", NOWHERE)
     monkeypatch.setenv("no_proxy", "127.0.0.1")
 
 
@@ -57,19 +61,28 @@ class Tiny:
 @pytest.fixture
 def tiny(monkeypatch: pytest.MonkeyPatch) -> Tiny:
     tiny = Tiny()
-    monkeypatch.setattr(mnist, "PARTS", tiny.parts)
+    monkeypatch.setitem(catalogue._IMAGES, "mnist", dataclasses.replace(mnist.MNIST, parts=tiny.parts))
     return tiny
 
 
-def test_the_pinned_names_and_sizes_are_those_of_the_published_files() -> None:
-    sizes = {pinned.name: pinned.size for part in mnist.PARTS for pinned in part}
+@pytest.mark.parametrize("images", [mnist.MNIST, mnist.FASHION_MNIST], ids=lambda images: images.name)
+def test_the_pinned_names_and_sizes_are_those_of_the_published_files(images: IdxSet) -> None:
+    sizes = {pinned.name: pinned.size for pinned in images.files}
     assert sizes == {
         "train-images-idx3-ubyte.gz": 16 + 60_000 * 784,
         "train-labels-idx1-ubyte.gz": 8 + 60_000,
         "t10k-images-idx3-ubyte.gz": 16 + 10_000 * 784,
         "t10k-labels-idx1-ubyte.gz": 8 + 10_000,
     }
-    assert mnist.BASE_URL.startswith("https://")
+    assert images.base_url.startswith("https://")
+    assert images.rows == datasets.CATALOGUE[images.name].rows
+    assert len({pinned.sha256 for pinned in images.files}) == 4
+    assert all(len(bytes.fromhex(pinned.sha256)) == 32 for pinned in images.files)
+
+
+def test_the_two_sets_share_no_file() -> None:
+    """A slip in copying checksums would show here."""
+    assert not {p.sha256 for p in mnist.MNIST.files} & {p.sha256 for p in mnist.FASHION_MNIST.files}
 
 
 @pytest.mark.parametrize("place", ["HASHSTREAM_DATA", "the cache"])
@@ -143,17 +156,29 @@ def test_an_npz_with_other_content_is_refused(tmp_path: Path, monkeypatch: pytes
         datasets.load("mnist")
 
 
-def test_missing_data_says_where_it_was_looked_for_and_what_to_do(tmp_path: Path) -> None:
-    with pytest.raises(DatasetError, match=r"127\.0\.0\.1:9.*could not be downloaded.*Put mnist\.npz"):
-        datasets.load("mnist")
-    with pytest.raises(
-        DatasetError, match=r"cache.*Put it into a folder and set HASHSTREAM_DATA.*kriz/cifar"
+def test_missing_data_says_where_it_was_looked_for_and_what_to_do(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    uninstalled = dataclasses.replace(mnist.FASHION_MNIST, installed=("nowhere", tmp_path / "nowhere"))
+    monkeypatch.setitem(catalogue._IMAGES, "fashion-mnist", uninstalled)
+    for name in ("mnist", "fashion-mnist"):
+        with pytest.raises(DatasetError, match=rf"127\.0\.0\.1:9.*could not be downloaded.*Put {name}\.npz"):
+            datasets.load(name)
+    for name, hint in (
+        ("cifar10", "kriz/cifar"),
+        ("tinyimagenet200", "tiny-imagenet-200"),
+        ("cifar10-vgg16", "mihash"),
+        ("places205", "mihash"),
     ):
-        datasets.load("cifar10")
-    with pytest.raises(DatasetError, match="choose from mnist, digits"):
+        with pytest.raises(
+            DatasetError, match=rf"cache.*Put it into a folder and set HASHSTREAM_DATA.*{hint}"
+        ):
+            datasets.load(name)
+    with pytest.raises(DatasetError, match=r"choose from mnist, digits.*or name a file of your own"):
         datasets.load("mnits")
-    assert datasets.find("mnist") is None
-    assert datasets.find("cifar10") is None
+    with pytest.raises(DatasetError, match="has its own labels"):
+        datasets.load("digits", labels=[1])
+    assert [name for name in datasets.CATALOGUE if datasets.find(name)] == ["digits"]
 
 
 def test_a_data_folder_that_is_none_raises(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -173,49 +198,90 @@ def test_where_the_cache_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     assert datasets.cache_folder() == Path.home() / ".cache" / "hashstream"
 
 
+@pytest.fixture
+def small(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every file of features is 12 rows of 6 features and 4 classes."""
+    entries = {
+        name: dataclasses.replace(entry, rows=12, features=6, classes=4)
+        for name, entry in datasets.CATALOGUE.items()
+    }
+    monkeypatch.setattr(catalogue, "CATALOGUE", entries)
+
+
+@pytest.mark.usefixtures("small")
 @pytest.mark.parametrize("name", ["cifar10", "tinyimagenet200"])
-def test_feature_files_of_the_documented_layout(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
-) -> None:
-    entry = datasets.CATALOGUE[name]
-    small = {**datasets.CATALOGUE, name: catalogue.Entry("", entry.file, 12, 6, "note", "origin")}
-    monkeypatch.setattr(catalogue, "CATALOGUE", small)
-    folder = tmp_path / "cache"
+def test_feature_files_of_the_documented_layout(tmp_path: Path, name: str) -> None:
+    folder, file = tmp_path / "cache", datasets.CATALOGUE[name].file
     folder.mkdir()
     rng = np.random.default_rng(0)
     q, scale, y = (
         rng.integers(0, 256, (12, 6), np.uint8),
         rng.random(6, np.float32),
-        np.arange(12, dtype=np.uint8),
+        np.arange(12, dtype=np.uint8) % 4,
     )
     if name == "cifar10":
-        np.savez(folder / entry.file, q=q, scale=scale, y=y)
+        np.savez(folder / file, q=q, scale=scale, y=y)
         expected = q * scale
     else:
-        np.savez(folder / entry.file, x=q.astype(np.float16), y=y)
+        np.savez(folder / file, x=q.astype(np.float16), y=y)
         expected = q.astype(np.float32)
     data = datasets.load(name)
     assert data.X.dtype == np.float32
     assert data.image_shape is None
     assert "the cache" in data.source
+    assert data.note == datasets.CATALOGUE[name].note
     np.testing.assert_allclose(data.X, expected, rtol=1e-6)
     np.testing.assert_array_equal(data.y, y)
-    np.savez(folder / entry.file, q=q, scale=scale, x=q, y=y[:5])
+    np.savez(folder / file, q=q, scale=scale, x=q, y=y[:5])
     with pytest.raises(DatasetError, match=r"labels of shape \(5,\)"):
         datasets.load(name)
+    np.savez(folder / file, q=q, scale=scale, x=q, y=y % 2)
+    with pytest.raises(DatasetError, match="labels of 2 classes: expected 4"):
+        datasets.load(name)
+    np.savez(folder / file, q=q, scale=scale * np.nan, x=np.full((12, 6), np.nan), y=y)
+    with pytest.raises(DatasetError, match="row 0 that is not finite"):
+        datasets.load(name)
+
+
+@pytest.mark.usefixtures("small")
+def test_the_papers_own_features_by_name(tmp_path: Path) -> None:
+    folder = tmp_path / "cache"
+    folder.mkdir()
+    rng = np.random.default_rng(1)
+    X, y = rng.normal(size=(12, 6)).astype(np.float32), np.arange(12)[:, None] % 4
+    vgg = {"trainCNN": X[:8], "testCNN": X[8:], "trainLabels": y[:8], "testLabels": y[8:]}
+    scipy.io.savemat(folder / datasets.CATALOGUE["cifar10-vgg16"].file, vgg)
+    places = folder / datasets.CATALOGUE["places205"].file
+    scipy.io.savemat(places, {"pca_feats": X, "labels": y})
+    for name in ("cifar10-vgg16", "places205"):
+        data = datasets.load(name)
+        np.testing.assert_array_equal(data.X, X)
+        np.testing.assert_array_equal(data.y, y.ravel())
+        assert data.X.dtype == np.float32
+        assert data.y.dtype == np.int64
+        assert data.X.flags.c_contiguous
+    scipy.io.savemat(places, {"pca_feats": X[:11], "labels": y[:11]})
+    assert len(datasets.load("places205").X) == 11  # how many rows the file has is not published
+    scipy.io.savemat(places, {"pca_feats": X[:, :5], "labels": y})
+    with pytest.raises(DatasetError, match=r"features of shape \(12, 5\).*expected \(12, 6\)"):
+        datasets.load("places205")
 
 
 REAL = os.environ.get("HASHSTREAM_DATA")
 
 
 @pytest.mark.skipif(not REAL, reason="HASHSTREAM_DATA names no folder with the real files")
-@pytest.mark.parametrize("name", ["mnist", "cifar10", "tinyimagenet200"])
+@pytest.mark.parametrize("name", [name for name in datasets.CATALOGUE if name != "digits"])
 def test_the_real_files(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HASHSTREAM_DATA", str(REAL))
     if datasets.find(name) is None:
         pytest.skip(f"{datasets.CATALOGUE[name].file} is not in HASHSTREAM_DATA")
-    data = datasets.load(name)  # for MNIST this compares all four published checksums
+    data = datasets.load(name)  # for MNIST and Fashion-MNIST this compares all four published checksums
     entry = datasets.CATALOGUE[name]
-    assert data.X.shape == (entry.rows, entry.features)
-    assert len(np.unique(data.y)) == (200 if name == "tinyimagenet200" else 10)
-    assert "HASHSTREAM_DATA" in data.source
+    assert data.X.shape[1] == entry.features
+    assert len(data.X) == entry.rows or not entry.exact
+    assert len(np.unique(data.y)) == entry.classes
+    assert "HASHSTREAM_DATA" in data.source or data.source.startswith("read from /usr/share")
+    if name == "fashion-mnist":
+        assert np.bincount(data.y[:60_000]).tolist() == [6_000] * 10
+        assert np.bincount(data.y[60_000:]).tolist() == [1_000] * 10

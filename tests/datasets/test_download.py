@@ -6,6 +6,7 @@ import gzip
 import hashlib
 import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
@@ -147,3 +148,20 @@ def test_a_folder_that_cannot_be_made_is_told(server: Server, tmp_path: Path) ->
     with pytest.raises(DatasetError, match="cannot be written to"):
         download.fetch(server.url, PINNED, tmp_path / "file" / "folder")
     assert server.asked == []
+
+
+def test_two_downloads_at_once_do_not_meet(server: Server, tmp_path: Path) -> None:
+    with ThreadPoolExecutor(8) as pool:
+        results = list(pool.map(lambda _: download.fetch(server.url, PINNED, tmp_path), range(16)))
+    assert set(results) == {CONTENT}
+    assert [path.name for path in tmp_path.iterdir()] == ["thing.gz"]
+    assert download.read(tmp_path / "thing.gz", PINNED) == CONTENT
+
+
+def test_content_from_elsewhere_is_kept_only_if_it_is_the_pinned_one(tmp_path: Path) -> None:
+    with pytest.raises(DatasetError, match="thing from a friend is not thing as published"):
+        download.keep(CONTENT[:-1], PINNED, tmp_path / "new", origin="a friend")
+    assert not (tmp_path / "new").exists()
+    assert download.keep(CONTENT, PINNED, tmp_path / "new", origin="a friend") == CONTENT
+    assert [path.name for path in (tmp_path / "new").iterdir()] == ["thing.gz"]
+    assert download.read(tmp_path / "new" / "thing.gz", PINNED) == CONTENT

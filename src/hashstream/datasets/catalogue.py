@@ -6,39 +6,17 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
+from typing import Any
 
 import numpy as np
 
-from hashstream.datasets import folders, mnist
+from hashstream.datasets import files, folders, harness, mnist
+from hashstream.datasets.dataset import Dataset, from_arrays
 from hashstream.datasets.download import Progress
 from hashstream.datasets.folders import DatasetError
+from hashstream.datasets.idx import IdxSet
 
-__all__ = ["CATALOGUE", "Dataset", "Entry", "find", "load"]
-
-
-@dataclass(frozen=True)
-class Dataset:
-    """Labelled vectors, and where they came from.
-
-    name: how `load` was asked for it.
-    X: (n, d), uint8 pixels as they were published, or float32 features; official training rows first.
-    y: (n,) int64, the class of each row.
-    image_shape: (height, width) of a row that is an image, None for features.
-    source: where these arrays came from, in words that can follow "MNIST, ".
-    note: a sentence that says what a figure made with them can be compared with.
-    """
-
-    name: str
-    X: np.ndarray
-    y: np.ndarray
-    image_shape: tuple[int, int] | None
-    source: str
-    note: str
-
-    def __repr__(self) -> str:
-        return (
-            f"Dataset({self.name!r}, {self.X.shape[0]:,} x {self.X.shape[1]} {self.X.dtype}, {self.source})"
-        )
+__all__ = ["CATALOGUE", "Entry", "find", "load"]
 
 
 @dataclass(frozen=True)
@@ -49,76 +27,125 @@ class Entry:
     file: str
     rows: int
     features: int
+    classes: int
     note: str
     origin: str = ""
-    """How a file that is not downloaded was made, and from what."""
+    """Where a file that is not downloaded comes from, as a sentence of what to do."""
+    exact: bool = True
+    """Whether `rows` is known exactly: a file with another number of rows is refused then."""
 
 
 CATALOGUE = MappingProxyType(
     {
         "mnist": Entry(
-            about="handwritten digits, 28 x 28 pixels, 10 classes",
+            about="handwritten digits, 28 x 28 pixels",
             file="mnist.npz",
             rows=70_000,
             features=784,
+            classes=10,
             note="The paper's MNIST, complete.",
         ),
         "digits": Entry(
-            about="small handwritten digits, 8 x 8 pixels, 10 classes, part of scikit-learn",
+            about="small handwritten digits, 8 x 8 pixels, part of scikit-learn",
             file="",
             rows=1_797,
             features=64,
+            classes=10,
             note="Small and easy; not in the paper.",
         ),
+        "fashion-mnist": Entry(
+            about="photographs of clothes, 28 x 28 pixels",
+            file="fashion-mnist.npz",
+            rows=70_000,
+            features=784,
+            classes=10,
+            note="Harder than MNIST and of the same size; not in the paper.",
+        ),
         "cifar10": Entry(
-            about="CIFAR-10 photographs as EfficientNet-lite0 features, 10 classes",
+            about="CIFAR-10 photographs as EfficientNet-lite0 features",
             file="cifar10_effnetlite0.npz",
             rows=60_000,
             features=1280,
+            classes=10,
             note="The paper used 4096-d VGG-16 features: compare between methods, not with the paper.",
-            origin="EfficientNet-lite0 (ImageNet weights) on the images of "
+            origin="It was made so: EfficientNet-lite0 (ImageNet weights) on the images of "
             "https://www.cs.toronto.edu/~kriz/cifar.html resized to 96 x 96, mean over places of the last "
             "map; keys q uint8 (60000, 1280), scale (1280,), y",
         ),
+        "cifar10-vgg16": Entry(
+            about="CIFAR-10 photographs as VGG-16 fc7 features, the paper's own",
+            file="CIFAR10_VGG16_fc7.mat",
+            rows=60_000,
+            features=4096,
+            classes=10,
+            note="The paper's CIFAR-10.",
+            origin="It is published with the online hashing harness https://github.com/fcakir/mihash: "
+            "data/README.md there has the link. No checksum of it is published, so it is not downloaded from here",
+        ),
         "tinyimagenet200": Entry(
-            about="Tiny ImageNet photographs as EfficientNet-lite0 features, PCA to 128, 200 classes",
+            about="Tiny ImageNet photographs as EfficientNet-lite0 features, PCA to 128",
             file="tinyimagenet200_pca128.npz",
             rows=110_000,
             features=128,
+            classes=200,
             note="Stands in for Places205 (many classes, 128-d). The network was trained on these classes, "
             "so all figures are optimistic.",
-            origin="EfficientNet-lite0 (ImageNet weights) on the images of "
+            origin="It was made so: EfficientNet-lite0 (ImageNet weights) on the images of "
             "http://cs231n.stanford.edu/tiny-imagenet-200.zip, PCA to 128 dimensions; "
             "keys x float16 (110000, 128), y",
+        ),
+        "places205": Entry(
+            about="Places205 photographs as AlexNet fc7 features, PCA to 128, the paper's own",
+            file="Places205_AlexNet_fc7_PCA128.mat",
+            rows=2_448_873,
+            features=128,
+            classes=205,
+            note="The paper's Places205.",
+            origin="It is published with the online hashing harness https://github.com/fcakir/mihash: "
+            "data/README.md there has the link. No checksum of it is published, so it is not downloaded from here",
+            exact=False,
         ),
     }
 )
 """Every name that `load` knows."""
 
+_IMAGES: dict[str, IdxSet] = {"mnist": mnist.MNIST, "fashion-mnist": mnist.FASHION_MNIST}
 
-def load(name: str, *, progress: Progress | None = None) -> Dataset:
-    """The data set called `name`, one of CATALOGUE.
 
-    Looked for in the folder that HASHSTREAM_DATA names, then in the cache; `mnist` is downloaded to the cache
-    otherwise, with `progress` called for each piece that arrives. `digits` comes with scikit-learn. Raises
-    DatasetError, with what to do about it, where it cannot be had.
+def load(name: str | Path, *, labels: Any = None, progress: Progress | None = None) -> Dataset:
+    """The data set called `name`, one of CATALOGUE, or one of your own from a .npz, .npy or .mat file.
+
+    A name is looked for in the folder that HASHSTREAM_DATA names, then in the cache. `mnist` and `fashion-mnist`
+    are downloaded to the cache otherwise: from where they are published, else from a package registry, with
+    `progress` called for each piece that arrives. `digits` comes with scikit-learn. Raises DatasetError, with what
+    to do about it, where it cannot be had.
+
+    A file is read as `load_file` says; `labels` are its labels where it does not hold them.
 
     >>> load("digits")
     Dataset('digits', 1,797 x 64 uint8, part of scikit-learn)
     """
+    if files.is_file_name(name):
+        return files.load_file(name, labels=labels)
+    name = str(name)
     entry = _entry(name)
-    if name == "mnist":
-        X, y, source = mnist.load(progress=progress)
-        shape: tuple[int, int] | None = (28, 28)
+    if labels is not None:
+        raise DatasetError(f"{name} has its own labels: `labels` is for files of your own")
+    shape: tuple[int, int] | None = None
+    if name in _IMAGES:
+        X, y, source = _IMAGES[name].load(progress=progress)
+        shape = (28, 28)
     elif name == "digits":
         from sklearn.datasets import load_digits
 
         X, y = load_digits(return_X_y=True)
         X, source, shape = X.astype(np.uint8), "part of scikit-learn", (8, 8)  # whole numbers, 0 to 16
     else:
-        X, y, source = _load_features(entry, _FEATURES[name])
-        shape = None
-    return Dataset(name, X, y.astype(np.int64), shape, source, entry.note)
+        X, y, source = _load_features(name, entry)
+    try:
+        return from_arrays(X, y, name=name, image_shape=shape, source=source, note=entry.note)
+    except ValueError as error:
+        raise DatasetError(f"{name}, {source}: {error}") from error
 
 
 def find(name: str) -> tuple[str, Path | None] | None:
@@ -132,8 +159,8 @@ def find(name: str) -> tuple[str, Path | None] | None:
     entry = _entry(name)
     if name == "digits":
         return "scikit-learn", None
-    if name == "mnist":
-        return mnist.find()
+    if name in _IMAGES:
+        return _IMAGES[name].find()
     for place, folder in folders.search_path():
         if (folder / entry.file).is_file():
             return place, folder / entry.file
@@ -142,42 +169,52 @@ def find(name: str) -> tuple[str, Path | None] | None:
 
 def _entry(name: str) -> Entry:
     if name not in CATALOGUE:
-        raise DatasetError(f"there is no data set {name!r}: choose from {', '.join(CATALOGUE)}")
+        raise DatasetError(
+            f"there is no data set {name!r}: choose from {', '.join(CATALOGUE)}, or name a file of your own "
+            f"({', '.join(files.SUFFIXES)})"
+        )
     return CATALOGUE[name]
 
 
-def _scaled(arrays: dict[str, np.ndarray]) -> np.ndarray:
+def _scaled(path: Path) -> tuple[np.ndarray, np.ndarray]:
     """Features that were stored as bytes, with one scale for each column."""
+    arrays = folders.read_npz(path, "q", "scale", "y")
     X = arrays["q"].astype(np.float32)
     X *= arrays["scale"].astype(np.float32)
-    return X
+    return X, arrays["y"]
 
 
-_FEATURES: dict[str, tuple[tuple[str, ...], Callable[[dict[str, np.ndarray]], np.ndarray]]] = {
-    "cifar10": (("q", "scale", "y"), _scaled),
-    "tinyimagenet200": (("x", "y"), lambda arrays: arrays["x"].astype(np.float32)),
+def _halves(path: Path) -> tuple[np.ndarray, np.ndarray]:
+    """Features that were stored as float16."""
+    arrays = folders.read_npz(path, "x", "y")
+    return arrays["x"].astype(np.float32), arrays["y"]
+
+
+_READERS: dict[str, Callable[[Path], tuple[np.ndarray, np.ndarray]]] = {
+    "cifar10": _scaled,
+    "cifar10-vgg16": lambda path: harness.read(path, harness.CIFAR10),
+    "tinyimagenet200": _halves,
+    "places205": lambda path: harness.read(path, harness.PLACES205),
 }
-"""For each file of features: the arrays to read, and how they make X."""
+"""How each file of features is read: X (n, d) and y (n,)."""
 
 
-def _load_features(
-    entry: Entry, layout: tuple[tuple[str, ...], Callable[[dict[str, np.ndarray]], np.ndarray]]
-) -> tuple[np.ndarray, np.ndarray, str]:
-    keys, features = layout
-    for place, folder in folders.search_path():
-        path = folder / entry.file
-        if not path.is_file():
-            continue
-        arrays = folders.read_npz(path, *keys)
-        X, y = features(arrays), arrays["y"]
-        if X.shape != (entry.rows, entry.features) or y.shape != (entry.rows,):
-            raise DatasetError(
-                f"{path} gives features of shape {X.shape} and labels of shape {y.shape}: expected "
-                f"({entry.rows}, {entry.features}) and ({entry.rows},)"
-            )
-        return X, y, f"read from {path} ({place})"
-    looked = " or ".join(f"{folder} ({place})" for place, folder in folders.search_path())
-    raise DatasetError(
-        f"{entry.file} is not in {looked}, and there is no place to download it from. Put it into a folder "
-        f"and set HASHSTREAM_DATA to that folder. It was made so: {entry.origin}"
-    )
+def _load_features(name: str, entry: Entry) -> tuple[np.ndarray, np.ndarray, str]:
+    if (found := find(name)) is None:
+        looked = " or ".join(f"{folder} ({place})" for place, folder in folders.search_path())
+        raise DatasetError(
+            f"{entry.file} is not in {looked}, and there is no place to download it from. Put it into a folder "
+            f"and set HASHSTREAM_DATA to that folder. {entry.origin}"
+        )
+    place, path = found
+    assert path is not None
+    X, y = _READERS[name](path)
+    rows = entry.rows if entry.exact else len(X)
+    if X.shape != (rows, entry.features) or y.shape != (rows,):
+        raise DatasetError(
+            f"{path} gives features of shape {X.shape} and labels of shape {y.shape}: expected "
+            f"({rows}, {entry.features}) and ({rows},)"
+        )
+    if (classes := len(np.unique(y))) != entry.classes:
+        raise DatasetError(f"{path} has labels of {classes} classes: expected {entry.classes}")
+    return X, y, f"read from {path} ({place})"

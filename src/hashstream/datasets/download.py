@@ -1,4 +1,4 @@
-"""Gzipped files from the network whose content is known beforehand, byte for byte.
+"""Gzipped files from elsewhere whose content is known beforehand, byte for byte.
 
 What is pinned is the SHA-256 of the *uncompressed* bytes: mirrors recompress, the content stays.
 """
@@ -11,13 +11,14 @@ import http.client
 import urllib.request
 import uuid
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 from hashstream.datasets.folders import DatasetError
 
-__all__ = ["Pinned", "Progress", "fetch", "read"]
+__all__ = ["Pinned", "Progress", "fetch", "keep", "read"]
 
 Progress = Callable[[str, int, int | None], None]
 """Called with the file's name, the bytes that have come, and how many there will be (None: not announced)."""
@@ -33,6 +34,11 @@ class Pinned:
     size: int
     sha256: str
 
+    @property
+    def stem(self) -> str:
+        """The name of the file once it is uncompressed."""
+        return self.name.removesuffix(".gz")
+
 
 def read(path: Path, pinned: Pinned) -> bytes:
     """The uncompressed content of the file at `path`, once it is shown to be what was pinned.
@@ -44,9 +50,7 @@ def read(path: Path, pinned: Pinned) -> bytes:
             content = packed.read(pinned.size + 1)
     except (OSError, EOFError, zlib.error) as error:
         raise DatasetError(f"{path} is not a complete gzip file ({error})") from error
-    if len(content) != pinned.size or hashlib.sha256(content).hexdigest() != pinned.sha256:
-        raise DatasetError(f"{path} is not {pinned.name} as published: its checksum differs")
-    return content
+    return _same(content, pinned, str(path))
 
 
 def fetch(
@@ -60,24 +64,53 @@ def fetch(
     if not base_url.startswith(("http://", "https://")):
         raise DatasetError(f"the download address {base_url!r} has to begin with http:// or https://")
     url = f"{base_url.rstrip('/')}/{pinned.name}"
-    part = folder / f"{pinned.name}.{uuid.uuid4().hex}.part"  # nobody else's, though two may download at once
+    with _unfinished(pinned, folder) as part:
+        try:
+            with part.open("wb") as file:
+                _copy(url, file.write, pinned, timeout, progress)
+            content = read(part, pinned)
+            part.replace(folder / pinned.name)
+        except DatasetError as error:
+            raise DatasetError(f"{url} was refused: {str(error).replace(str(part), 'what came')}") from error
+        except (OSError, http.client.HTTPException) as error:
+            raise DatasetError(f"{url} could not be downloaded ({error})") from error
+    return content
+
+
+def keep(content: bytes, pinned: Pinned, folder: Path, *, origin: str) -> bytes:
+    """Put `content` (uncompressed) into `folder` as the gzipped file that was pinned, once it is shown to be that.
+
+    origin: where the content came from, for the message where it is something else. Returns `content`.
+    """
+    _same(content, pinned, f"{pinned.stem} from {origin}")
+    with _unfinished(pinned, folder) as part:
+        try:
+            part.write_bytes(gzip.compress(content, compresslevel=3, mtime=0))
+            part.replace(folder / pinned.name)
+        except OSError as error:
+            raise DatasetError(f"{folder / pinned.name} could not be written ({error})") from error
+    return content
+
+
+def _same(content: bytes, pinned: Pinned, what: str) -> bytes:
+    if len(content) != pinned.size or hashlib.sha256(content).hexdigest() != pinned.sha256:
+        raise DatasetError(f"{what} is not {pinned.stem} as published: its checksum differs")
+    return content
+
+
+@contextmanager
+def _unfinished(pinned: Pinned, folder: Path) -> Iterator[Path]:
+    """A file in `folder` under a name that is nobody else's, though two may download at once; gone afterwards."""
+    part = folder / f"{pinned.name}.{uuid.uuid4().hex}.part"
     try:
         folder.mkdir(parents=True, exist_ok=True)
         part.touch(exist_ok=False)
     except OSError as error:
         raise DatasetError(f"{folder} cannot be written to ({error})") from error
     try:
-        with part.open("wb") as file:
-            _copy(url, file.write, pinned, timeout, progress)
-        content = read(part, pinned)
-        part.replace(folder / pinned.name)
-    except DatasetError as error:
-        raise DatasetError(f"{url} was refused: {str(error).replace(str(part), 'what came')}") from error
-    except (OSError, http.client.HTTPException) as error:
-        raise DatasetError(f"{url} could not be downloaded ({error})") from error
+        yield part
     finally:
         part.unlink(missing_ok=True)
-    return content
 
 
 def _copy(

@@ -5,11 +5,13 @@ from __future__ import annotations
 import os
 import zipfile
 import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
 
-__all__ = ["DatasetError", "cache_folder", "data_folder", "read_npz", "search_path"]
+__all__ = ["DatasetError", "cache_folder", "data_folder", "names_in_npz", "read_npz", "search_path"]
 
 
 class DatasetError(RuntimeError):
@@ -46,12 +48,27 @@ def search_path() -> list[tuple[str, Path]]:
     return ([("HASHSTREAM_DATA", own)] if own is not None else []) + [("the cache", cache_folder())]
 
 
+def names_in_npz(path: Path) -> list[str]:
+    """The names of the arrays in an .npz file."""
+    with _reading_npz(path), np.load(path, allow_pickle=False) as stored:
+        return list(stored.files)
+
+
 def read_npz(path: Path, *keys: str) -> dict[str, np.ndarray]:
     """The named arrays of an .npz file. A file that is cut short, altered or without them raises."""
+    with _reading_npz(path), np.load(path, allow_pickle=False) as stored:
+        if missing := [key for key in keys if key not in stored.files]:
+            raise DatasetError(f"{path} has no array {missing[0]!r}: it needs {', '.join(keys)}")
+        return {key: stored[key] for key in keys}
+
+
+@contextmanager
+def _reading_npz(path: Path) -> Iterator[None]:
     try:
-        with np.load(path, allow_pickle=False) as stored:
-            return {key: stored[key] for key in keys}
-    except KeyError as error:
-        raise DatasetError(f"{path} has no array {error}: it needs {', '.join(keys)}") from error
+        yield
+    except (AttributeError, TypeError) as error:  # one bare array, which np.load does not wrap
+        raise DatasetError(
+            f"{path} cannot be read as an .npz file (it holds one array without a name)"
+        ) from error
     except (OSError, EOFError, ValueError, zipfile.BadZipFile, zlib.error) as error:
         raise DatasetError(f"{path} cannot be read as an .npz file ({error})") from error

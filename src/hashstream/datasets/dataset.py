@@ -1,0 +1,123 @@
+"""Labelled vectors and where they came from; one's own arrays made into the same."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+__all__ = ["Dataset", "from_arrays"]
+
+_ROWS = 1 << 14  # so many rows are checked at a time: no temporary as large as the data
+
+
+@dataclass(frozen=True)
+class Dataset:
+    """Labelled vectors, and where they came from.
+
+    name: how `load` was asked for it.
+    X: (n, d), uint8 pixels as they were published, or float32 features; official training rows first.
+    y: (n,) int64, the class of each row.
+    image_shape: (height, width) of a row that is an image, None for features.
+    source: where these arrays came from, in words that can follow "MNIST, ".
+    note: a sentence that says what a figure made with them can be compared with.
+    classes: what class 0, 1, ... is called; empty where the classes are only numbers.
+    """
+
+    name: str
+    X: np.ndarray
+    y: np.ndarray
+    image_shape: tuple[int, int] | None
+    source: str
+    note: str
+    classes: tuple[str, ...] = ()
+
+    def __repr__(self) -> str:
+        return (
+            f"Dataset({self.name!r}, {self.X.shape[0]:,} x {self.X.shape[1]} {self.X.dtype}, {self.source})"
+        )
+
+
+def from_arrays(
+    X: Any,
+    y: Any,
+    *,
+    name: str = "own",
+    image_shape: tuple[int, int] | None = None,
+    classes: Sequence[str] = (),
+    source: str = "given as arrays",
+    note: str = "",
+) -> Dataset:
+    """Your own vectors and labels as a Dataset, checked.
+
+    X: (n, d) finite numbers. uint8 stays, everything else becomes float32. Arrays that have that type already
+    are not copied.
+    y: (n,) labels. Whole numbers stay as they are; words become 0, 1, ... in alphabetical order and the words
+    become `classes`.
+    classes: the name of class 0, 1, ..., where y holds numbers.
+
+    Raises ValueError that says what is wrong and where.
+
+    >>> pets = from_arrays([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]], ["dog", "cat", "dog"], name="pets")
+    >>> pets, pets.y, pets.classes
+    (Dataset('pets', 3 x 2 float32, given as arrays), array([1, 0, 1]), ('cat', 'dog'))
+    """
+    vectors = _vectors(X)
+    labels, names = _labels(y, tuple(classes))
+    if len(labels) != len(vectors):
+        turned = " Rows are items: transpose X." if len(labels) == vectors.shape[1] else ""
+        raise ValueError(
+            f"X has {len(vectors)} rows and y has {len(labels)} labels: one label a row.{turned}"
+        )
+    if image_shape is not None and image_shape[0] * image_shape[1] != vectors.shape[1]:
+        raise ValueError(f"image_shape is {image_shape}, but a row has {vectors.shape[1]} numbers")
+    return Dataset(name, vectors, labels, image_shape, source, note, names)
+
+
+def _vectors(X: Any) -> np.ndarray:
+    given = np.asarray(X)
+    if given.ndim != 2 or 0 in given.shape:
+        raise ValueError(f"X has shape {given.shape}: it has to be (n, d), one row for each item")
+    if given.dtype.kind not in "fiub":
+        raise ValueError(f"X is of type {given.dtype}: it has to be numbers")
+    if given.dtype == np.uint8:
+        return given
+    with np.errstate(over="ignore", invalid="ignore"):  # what float32 cannot hold is found below
+        vectors: np.ndarray = given.astype(np.float32, copy=False)
+    for begin in range(0, len(vectors), _ROWS):
+        good = np.isfinite(vectors[begin : begin + _ROWS]).all(axis=1)
+        if not good.all():
+            row = begin + int(good.argmin())
+            raise ValueError(f"X has a number in row {row} that is not finite, or too large for float32")
+    return vectors
+
+
+def _labels(y: Any, names: tuple[str, ...]) -> tuple[np.ndarray, tuple[str, ...]]:
+    """(n,) int64, and the names of the classes."""
+    given = np.asarray(y)
+    if given.ndim != 1:
+        raise ValueError(f"y has shape {given.shape}: it has to be (n,), one label for each row of X")
+    if given.dtype.kind in "US":
+        if names:
+            raise ValueError("y holds words, which are the names of the classes: leave `classes` out")
+        words, numbers = np.unique(given.astype(str), return_inverse=True)
+        return numbers.astype(np.int64), tuple(words.tolist())
+    if given.dtype.kind not in "fiub":
+        raise ValueError(f"y is of type {given.dtype}: labels have to be whole numbers or words")
+    if given.dtype.kind == "f":
+        whole = np.isfinite(given) & (np.abs(given) < 2.0**53)
+        whole &= np.floor(np.where(whole, given, 0.5)) == given
+        if not whole.all():
+            row = int(whole.argmin())
+            raise ValueError(f"y[{row}] is {given[row]}: labels have to be whole numbers or words")
+    if given.dtype == np.uint64 and given.size and given.max() > np.iinfo(np.int64).max:
+        raise ValueError(f"y[{int(given.argmax())}] is {given.max()}: too large for int64")
+    labels: np.ndarray = given.astype(np.int64)
+    if names and labels.size and not (labels.min() >= 0 and labels.max() < len(names)):
+        raise ValueError(
+            f"y goes from {labels.min()} to {labels.max()}, but there are names for the classes 0 to "
+            f"{len(names) - 1}"
+        )
+    return labels, names

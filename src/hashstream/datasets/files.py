@@ -1,0 +1,114 @@
+"""Data sets of one's own, from one file: .npz, .npy or .mat."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from hashstream.datasets import folders, harness, mat
+from hashstream.datasets.dataset import Dataset, from_arrays
+from hashstream.datasets.folders import DatasetError
+
+__all__ = ["SUFFIXES", "is_file_name", "load_file"]
+
+SUFFIXES = (".npz", ".npy", ".mat")
+
+_FEATURES, _LABELS, _CLASSES = ("x", "X", "features"), ("y", "Y", "labels"), ("classes", "wnids")
+
+
+def is_file_name(name: str | Path) -> bool:
+    """Whether `name` names a file of one's own, by its ending."""
+    return Path(name).suffix.lower() in SUFFIXES
+
+
+def load_file(path: str | Path, *, labels: Any = None) -> Dataset:
+    """Vectors and labels from a file; the data set is called as the file is. Nothing is unpickled.
+
+    .npz: features under x, X or features; labels under y, Y or labels; names of the classes, if any, under
+    classes or wnids.
+    .npy: the features; labels in a second file, NAME.labels.npy beside NAME.npy.
+    .mat (MATLAB 5 to 7.3): the same names as in .npz, rows being items; or one of the harness' layouts.
+    labels: (n,) labels, or a .npy file that holds them, instead of those in the file.
+    """
+    path = Path(path).expanduser()
+    if not path.is_file():
+        raise DatasetError(f"there is no file {path}")
+    suffix = path.suffix.lower()
+    classes: tuple[str, ...] = ()
+    if labels is not None:
+        labels = _read_npy(Path(labels)) if isinstance(labels, str | Path) else np.asarray(labels)
+    if suffix == ".npz":
+        X, y, classes = _read_npz(path, labels)
+    elif suffix == ".npy":
+        X, y = _read_npy(path), labels
+        if y is None:
+            beside = path.with_suffix(".labels.npy")
+            if not beside.is_file():
+                raise DatasetError(f"{path} has no labels: put them into {beside}, or give them as labels=")
+            y = _read_npy(beside)
+    elif suffix == ".mat":
+        X, y = _read_mat(path, labels)
+    else:
+        raise DatasetError(f"{path} ends in {suffix or 'nothing'}: it has to be one of {', '.join(SUFFIXES)}")
+    try:
+        return from_arrays(X, y, name=path.name, classes=classes, source=f"read from {path}")
+    except ValueError as error:
+        raise DatasetError(f"{path}: {error}") from error
+
+
+def _read_npz(path: Path, labels: np.ndarray | None) -> tuple[np.ndarray, np.ndarray, tuple[str, ...]]:
+    there = folders.names_in_npz(path)
+    features = _one(there, _FEATURES, "features", path)
+    answers = None if labels is not None else _one(there, _LABELS, "labels", path)
+    called = next((name for name in _CLASSES if name in there), None)
+    arrays = folders.read_npz(path, *(name for name in (features, answers, called) if name))
+    y = arrays[answers] if answers else labels
+    assert y is not None
+    named = called is not None and arrays[called].dtype.kind in "US" and y.dtype.kind not in "US"
+    return arrays[features], y, tuple(arrays[called].astype(str).tolist()) if called and named else ()
+
+
+def _read_npy(path: Path) -> np.ndarray:
+    try:
+        array = np.load(path, allow_pickle=False)
+    except (OSError, EOFError, ValueError) as error:
+        raise DatasetError(f"{path} cannot be read as an .npy file ({error})") from error
+    if not isinstance(array, np.ndarray):
+        array.close()
+        raise DatasetError(f"{path} holds several arrays: rename it to .npz")
+    return array
+
+
+def _read_mat(path: Path, labels: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
+    there = mat.variables(path)
+    if labels is None:
+        for layout in harness.LAYOUTS:
+            if set(layout.features + layout.labels) <= set(there):
+                return harness.read(path, layout)
+    shown = {name: f"{name} ({what})" for name, what in there.items()}
+    features = _one(there, _FEATURES, "features", path, shown)
+    y = labels if labels is not None else mat.vector(path, _one(there, _LABELS, "labels", path, shown))
+    return mat.matrix(path, features), y
+
+
+def _one(
+    there: Iterable[str],
+    wanted: tuple[str, ...],
+    what: str,
+    path: Path,
+    shown: dict[str, str] | None = None,
+) -> str:
+    """The one of the wanted names that is there."""
+    found = [name for name in wanted if name in there]
+    if len(found) == 1:
+        return found[0]
+    listed = ", ".join((shown or {}).get(name, name) for name in there) or "nothing"
+    if found:
+        raise DatasetError(f"{path} has {' and '.join(found)}: which of them are the {what}? Keep one")
+    raise DatasetError(
+        f"{path} has no {what}: they have to be called {', '.join(wanted[:-1])} or {wanted[-1]}, "
+        f"and there is {listed}"
+    )

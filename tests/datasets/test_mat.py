@@ -1,0 +1,147 @@
+"""MATLAB files of both kinds: shapes, order, types, memory, and what is said of files that are none."""
+
+from __future__ import annotations
+
+import sys
+import tracemalloc
+from pathlib import Path
+
+import h5py
+import numpy as np
+import pytest
+import scipy.io
+import scipy.sparse
+from matlab_files import VERSIONS, save
+
+from hashstream.datasets import DatasetError, mat
+
+RNG = np.random.default_rng(0)
+X = RNG.normal(size=(23, 7))
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize("dtype", [np.float64, np.float32, np.int16, np.uint8])
+def test_a_matrix_comes_as_matlab_shows_it(tmp_path: Path, version: str, dtype: type) -> None:
+    path, stored = tmp_path / "a.mat", (X * 50).astype(dtype)
+    save(path, version, X=stored, y=np.arange(23)[:, None], row=np.arange(5.0)[None, :])
+    assert mat.variables(path)["X"].shape == (23, 7)
+    read = mat.matrix(path, "X")
+    assert read.dtype == (np.uint8 if dtype is np.uint8 else np.float32)
+    assert read.flags.c_contiguous
+    np.testing.assert_array_equal(read, stored.astype(read.dtype))
+    np.testing.assert_array_equal(mat.vector(path, "y"), np.arange(23))
+    np.testing.assert_array_equal(mat.vector(path, "row"), np.arange(5.0))
+    whole = np.zeros((30, 7), np.float32)
+    mat.matrix(path, "X", out=whole[3:26])
+    np.testing.assert_array_equal(whole[3:26], stored.astype(np.float32))
+    assert not whole[:3].any()
+    assert not whole[26:].any()
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_doubles_that_are_whole_numbers_are_no_bytes(tmp_path: Path, version: str) -> None:
+    """MATLAB stores small whole numbers in bytes whatever their class is; the class decides."""
+    path = tmp_path / "a.mat"
+    save(path, version, X=np.arange(6.0).reshape(3, 2))
+    assert mat.matrix(path, "X").dtype == np.float32
+
+
+@pytest.mark.parametrize("chunks", [None, (64, 100), (2, 3_000), (1, 50_000), (64, 50_000)])
+def test_doubles_of_a_7_3_file_are_never_all_in_memory(
+    tmp_path: Path, chunks: tuple[int, int] | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(mat, "_PIECE", 1 << 16)
+    rows, path = RNG.normal(size=(50_000, 64)), tmp_path / "a.mat"
+    with h5py.File(path, "w") as file:
+        file.create_dataset("X", data=rows.T, chunks=chunks)
+    mat.variables(path)  # what h5py keeps for ever
+    tracemalloc.start()
+    try:
+        read = mat.matrix(path, "X")
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    np.testing.assert_array_equal(read, rows.astype(np.float32))
+    piece = 8 * max(1 << 16, *([chunks[0] * chunks[1]] if chunks else [0]))
+    assert peak < read.nbytes + 2 * piece + 500_000
+
+
+def test_every_part_of_a_matrix_is_covered_once() -> None:
+    class Stored:
+        shape, chunks = (13, 1_000_003), (5, 7)
+
+    times = np.zeros((100, 13), int)
+    for rows, columns in mat._tiles(Stored()):
+        times[rows.start : min(rows.stop, 100), columns] += 1
+        assert rows.stop <= 1_000_003
+    np.testing.assert_array_equal(times, 1)
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_what_is_no_matrix_is_named(tmp_path: Path, version: str) -> None:
+    path = tmp_path / "a.mat"
+    save(path, version, X=X, flat=np.zeros((3, 0)), deep=np.zeros((2, 3, 4)))
+    with pytest.raises(DatasetError, match=r"has no variable Y: it has X \(23 x 7 double\)"):
+        mat.matrix(path, "Y")
+    with pytest.raises(DatasetError, match="deep is 2 x 3 x 4 double, which is no matrix"):
+        mat.matrix(path, "deep")
+    with pytest.raises(DatasetError, match="flat is 3 x 0 double, which is no matrix"):
+        mat.matrix(path, "flat")
+    with pytest.raises(DatasetError, match="X is 23 x 7 double, which is neither a row nor a column"):
+        mat.vector(path, "X")
+
+
+def test_cells_structs_and_sparse_matrices_are_no_numbers(tmp_path: Path) -> None:
+    old, new = tmp_path / "old.mat", tmp_path / "new.mat"
+    cell = np.array([["a", 1]], dtype=object)
+    scipy.io.savemat(old, {"cell": cell, "struct": {"a": 1}, "sparse": scipy.sparse.eye(3, format="csc")})
+    with h5py.File(new, "w") as file:
+        file.create_dataset("cell", data=np.zeros((1, 2))).attrs["MATLAB_class"] = np.bytes_("cell")
+        file.create_group("struct").attrs["MATLAB_class"] = np.bytes_("struct")
+        file.create_group("sparse").attrs.update(MATLAB_class=np.bytes_("double"), MATLAB_sparse=3)
+        empty = file.create_dataset("empty", data=np.array([0, 5], np.uint64))
+        empty.attrs.update(MATLAB_class=np.bytes_("double"), MATLAB_empty=1)
+        file.create_group("#refs#")
+    for path in (old, new):
+        for name in ("cell", "struct", "sparse"):
+            with pytest.raises(DatasetError, match=f"{name} is .*no full array of numbers"):
+                mat.matrix(path, name)
+    with pytest.raises(DatasetError, match="empty is 0 x 5 double, which is no matrix"):
+        mat.matrix(new, "empty")
+    assert set(mat.variables(new)) == {"cell", "struct", "sparse", "empty"}
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_a_damaged_file_never_raises_anything_else(tmp_path: Path, version: str) -> None:
+    path = tmp_path / "a.mat"
+    save(path, version, X=X)
+    whole, rng = path.read_bytes(), np.random.default_rng(1)
+    cuts = [whole[: int(cut)] for cut in np.linspace(0, len(whole) - 1, 40)]
+    said = []
+    for content in cuts + [_flipped(whole, rng) for _ in range(60)]:
+        path.write_bytes(content)
+        try:
+            mat.matrix(path, "X")
+        except DatasetError as error:
+            said.append(str(error))
+    assert len(said) >= len(cuts) * 0.9
+    assert all(str(path) in sentence for sentence in said)
+
+
+def _flipped(content: bytes, rng: np.random.Generator) -> bytes:
+    copy = bytearray(content)
+    copy[rng.integers(0, len(copy))] ^= 1 << int(rng.integers(0, 8))
+    return bytes(copy)
+
+
+def test_without_h5py_the_sentence_says_what_to_install(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    save(tmp_path / "new.mat", "7.3", X=X)
+    save(tmp_path / "old.mat", "5", X=X)
+    monkeypatch.setitem(sys.modules, "h5py", None)
+    with pytest.raises(
+        DatasetError, match=r"MATLAB 7\.3 file, which is HDF5: .*pip install 'hashstream\[mat\]'"
+    ):
+        mat.matrix(tmp_path / "new.mat", "X")
+    assert mat.matrix(tmp_path / "old.mat", "X").shape == (23, 7)
