@@ -15,6 +15,7 @@ from hashstream import datasets
 from hashstream.cli.bench import bench
 from hashstream.cli.common import console, fail
 from hashstream.cli.data import data_app
+from hashstream.cli.paper import LINES, paper
 from hashstream.hashers import methods as registry
 from hashstream.versions import show_versions
 
@@ -67,6 +68,9 @@ app.command(
     "\n\nOne method with other settings: `hashstream bench --dataset mnist --methods FCOH "
     "--set learning_rate=0.01 --set gradient_scale=class --out results`"
 )(bench)
+app.command(epilog=f"{LINES}\n\nExample: `hashstream paper table-map --dataset digits --out paper-digits`")(
+    paper
+)
 app.add_typer(data_app, name="data")
 
 

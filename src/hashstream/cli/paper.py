@@ -1,0 +1,123 @@
+"""`hashstream paper`: the paper's tables and figures, beside what is measured here."""
+
+from __future__ import annotations
+
+import os
+from functools import partial
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+from rich.text import Text
+
+from hashstream import datasets
+from hashstream.cli.common import console, fail, import_method
+from hashstream.hashers import methods as registry
+from hashstream.paper import EXPERIMENTS, Section, run
+from hashstream.terminal import load_with_bar, watch_jobs
+
+__all__ = ["paper"]
+
+LINES = "\n\n".join(f"`{name}`: {experiment.what}" for name, experiment in EXPERIMENTS.items())
+
+
+def cores() -> int:
+    """The cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def paper(
+    name: Annotated[str, typer.Argument(help="Which experiment, `all`, or `list` to see them.")],
+    dataset: Annotated[
+        str, typer.Option(help="A name from `hashstream data list`, or the path of a file of your own.")
+    ] = "mnist",
+    quick: Annotated[
+        bool, typer.Option("--quick/--full", help="A first look, or all code lengths and three runs.")
+    ] = True,
+    out: Annotated[Path | None, typer.Option(help="Folder for everything. Default: paper-DATASET.")] = None,
+    also: Annotated[
+        list[str] | None,
+        typer.Option(metavar="MODULE:CLASS", help="A method of your own that takes part; may be repeated."),
+    ] = None,
+    methods: Annotated[
+        str, typer.Option(help="Only these take part where all methods do: names with commas between.")
+    ] = "",
+    workers: Annotated[
+        int,
+        typer.Option(
+            min=0, help="Processes side by side; 0 for one on each core. Times are taken one by one."
+        ),
+    ] = 0,
+    measure: Annotated[
+        bool, typer.Option("--measure/--from-rows", help="Or make the report anew from results.csv alone.")
+    ] = True,
+) -> None:
+    """Measure a table or figure of the paper, and see the paper's figures beside what is measured here.
+
+    OUT gets results.csv, the figures as SVG and PNG, and one HTML page that can be sent on. Rows are written when
+    they are measured, and what is there already is not measured again: after Ctrl-C, the same command goes on where
+    it was.
+    """
+    if name == "list":
+        _list()
+        return
+    folder = out or Path(f"paper-{Path(dataset).stem}")
+    try:
+        mine = {method.__name__: method for method in map(import_method, also or [])}
+        outcome = run(
+            name,
+            dataset=dataset,
+            out=folder,
+            full=not quick,
+            also=mine,
+            methods=_names(methods),
+            workers=workers or cores(),
+            measure=measure,
+            load=partial(load_with_bar, console=console),
+            watching=partial(watch_jobs, console),
+            tell=_tell,
+        )
+    except (datasets.DatasetError, ValueError, OSError) as error:
+        fail(error)
+    except KeyboardInterrupt:
+        fail(f"stopped. The same command goes on from what is in {folder / 'results.csv'}.", code=130)
+    console.print(f"\nThe report: {outcome.page}", soft_wrap=True, highlight=False)
+
+
+def _names(text: str) -> list[str]:
+    """Methods of a list such as `fcoh,LSH`."""
+    known = {name.lower(): name for name in registry()}
+    asked = [name.strip().lower() for name in text.split(",") if name.strip()]
+    for name in asked:
+        if name not in known:
+            raise ValueError(f"--methods: there is no method {name}: choose from {', '.join(known.values())}")
+    return [known[name] for name in asked]
+
+
+def _list() -> None:
+    table = Table(box=None, padding=(0, 2, 0, 0))
+    table.add_column("name", no_wrap=True)
+    table.add_column("what it shows")
+    for name, experiment in EXPERIMENTS.items():
+        table.add_row(name, escape(experiment.what))
+    table.add_row("all", "every one of them, in one report")
+    console.print(table, highlight=False)
+
+
+def _tell(section: Section) -> None:
+    """The title, what was found, and the first table of a section."""
+    console.print(f"\n[bold]{escape(section.title)}[/]", highlight=False)
+    console.print(escape(section.finding), highlight=False)
+    if not section.sheets:
+        return
+    sheet = section.sheets[0]
+    table = Table(box=None, padding=(0, 2, 0, 0), title=escape(sheet.caption), title_justify="left")
+    for i, column in enumerate(sheet.columns):
+        table.add_column(escape(column), justify="right" if i else "left", no_wrap=True)
+    for i, row in enumerate(sheet.rows):
+        cells = [Text(cell, style="bold" if (i, j) in sheet.best else "") for j, cell in enumerate(row)]
+        table.add_row(*cells)
+    Console(width=max(130, console.width)).print(table)  # whole, though a narrow terminal may break its lines

@@ -1,0 +1,211 @@
+"""A report that a person can send on: one page with everything in it, and the same tables as Markdown."""
+
+from __future__ import annotations
+
+import os
+import platform
+import re
+import subprocess
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from html import escape
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import hashstream.versions
+from hashstream import _native, pictures
+from hashstream.paper.study import Section, Sheet, Study
+from hashstream.paper.stylesheet import STYLE
+
+__all__ = ["About", "about", "markdown", "page"]
+
+
+@dataclass(frozen=True)
+class About:
+    """Where a report comes from.
+
+    title: its first line. facts: name and text, as lines of a list. settings: a sheet of who took part, and how.
+    """
+
+    title: str
+    facts: tuple[tuple[str, str], ...]
+    settings: Sheet
+
+
+def about(study: Study, command: str) -> About:
+    """What a reader has to know to make the report again, or to doubt it."""
+    setting, scale = study.field.setting, study.scale
+    runs = "one run (seed 0)" if scale.runs == 1 else f"{scale.runs} runs (seeds 0 to {scale.runs - 1})"
+    versions = {**hashstream.versions.library_versions(), "matplotlib": version("matplotlib")}
+    facts = [
+        ("command", f"`{command}`"),
+        ("data", f"{study.dataset}, {study.data.source}. {study.data.note}"),
+        (
+            "protocol",
+            f"{setting.per_class} queries of each class, never learned from; {setting.stream:,} training instances, "
+            f"once through; looks after {', '.join(f'{n:,}' for n in study.points)}; all other rows are searched",
+        ),
+        ("scale", f"{scale.name}: {', '.join(map(str, scale.bits))} bits, {runs}"),
+        ("versions", ", ".join(f"{name} {number}" for name, number in versions.items())),
+        ("kernels", _native.status()),
+        ("machine", machine()),
+        ("made", datetime.now(UTC).strftime("%d %B %Y")),
+    ]
+    if found := commit():
+        facts.insert(5, ("commit", found))
+    return About(
+        f"Online hashing on {study.dataset}: the paper beside what is measured", tuple(facts), settings(study)
+    )
+
+
+def machine() -> str:
+    """Processor, cores that this process may use, and system; no names of hosts."""
+    model = platform.machine()
+    information = Path("/proc/cpuinfo")
+    if information.is_file():
+        found = re.search(r"model name\s*:\s*(.+)", information.read_text(errors="replace"))
+        model = found[1].strip() if found else model
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    return f"{model}, {cores} cores, {platform.system()}"
+
+
+def commit() -> str:
+    """The commit of the sources, where these are a checkout; "" otherwise."""
+    root = Path(__file__).resolve().parents[3]
+    if not (root / ".git").exists():
+        return ""
+    try:
+        head = subprocess.run(
+            ["git", "-C", str(root), "rev-parse", "--short", "HEAD"],
+            capture_output=True,
+            text=True,
+            timeout=10,
+        )
+        changed = subprocess.run(
+            ["git", "-C", str(root), "status", "--porcelain", "--untracked-files=no", "--", "src"],
+            capture_output=True,
+            text=True,
+            timeout=10,
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return ""
+    if head.returncode or changed.returncode:
+        return ""
+    return head.stdout.strip() + (", with changes that are not committed" if changed.stdout.strip() else "")
+
+
+def settings(study: Study) -> Sheet:
+    """Who took part: the name in this report, the name in results.csv, the parameters that differ from defaults."""
+    rows = []
+    for one in study.contestants:
+        given = _parameters(one.method(n_bits=32))
+        plain = _parameters(type(one.method(n_bits=32))(n_bits=32))
+        differing = [
+            f"{name}={value!r}" for name, value in given.items() if repr(plain.get(name)) != repr(value)
+        ]
+        rows.append((one.title, one.label, ", ".join(differing) or "defaults"))
+    return Sheet("Who took part", ("in this report", "in results.csv", "settings"), tuple(rows))
+
+
+def _parameters(hasher: Any) -> dict[str, Any]:
+    found = hasher.get_params(deep=False) if hasattr(hasher, "get_params") else {}
+    return {name: value for name, value in found.items() if name not in ("n_bits", "random_state")}
+
+
+def page(sections: Sequence[Section], about: About) -> str:
+    """The report as one HTML file that needs no other."""
+    return "\n".join(_page(sections, about))
+
+
+def _page(sections: Sequence[Section], about: About) -> Iterator[str]:
+    yield "<!doctype html>"
+    yield f'<html lang="en"><head><meta charset="utf-8"><title>{escape(about.title)}</title>'
+    yield '<meta name="viewport" content="width=device-width, initial-scale=1">'
+    yield f"<style>{STYLE}</style></head><body><main>"
+    yield f"<h1>{escape(about.title)}</h1>"
+    yield "<nav><h2>Contents</h2><ol>"
+    yield from (f'<li><a href="#{escape(s.name)}">{_text(s.title)}</a></li>' for s in sections)
+    yield '<li><a href="#about">How this was made</a></li></ol></nav>'
+    for section in sections:
+        yield f'<section id="{escape(section.name)}"><h2>{_text(section.title)}</h2>'
+        yield f'<div class="pair"><div><h3>What the paper says</h3><p>{_text(section.claim)}</p></div>'
+        yield f"<div><h3>What is measured here</h3><p>{_text(section.finding)}</p></div></div>"
+        for name, figure in section.figures.items():
+            caption = section.captions.get(name, "")
+            yield f"<figure>{pictures.svg(figure, name)}<figcaption>{_text(caption)}</figcaption></figure>"
+        for sheet in section.sheets:
+            yield from _table(sheet)
+        if section.notes:
+            yield '<h3>Notes</h3><ul class="notes">'
+            yield from (f"<li>{_text(note)}</li>" for note in section.notes)
+            yield "</ul>"
+        yield "</section>"
+    yield '<section id="about"><h2>How this was made</h2><dl>'
+    yield from (f"<dt>{escape(name)}</dt><dd>{_text(text)}</dd>" for name, text in about.facts)
+    yield "</dl>"
+    yield from _table(about.settings)
+    yield "</section></main></body></html>\n"
+
+
+def _table(sheet: Sheet) -> Iterator[str]:
+    yield f'<div class="wide"><table><caption>{_text(sheet.caption)}</caption><thead><tr>'
+    yield "".join(f'<th scope="col">{_text(column)}</th>' for column in sheet.columns)
+    yield "</tr></thead><tbody>"
+    for i, row in enumerate(sheet.rows):
+        cells = [f'<th scope="row">{_text(row[0])}</th>']
+        for j, cell in enumerate(row[1:], 1):
+            first, *more = (_text(line) for line in cell.split("\n"))
+            first = f"<strong>{first}</strong>" if (i, j) in sheet.best else first
+            text = "".join([first, *(f"<br><small>{line}</small>" for line in more)])
+            cells.append(f"<td>{text}</td>")
+        yield f"<tr>{''.join(cells)}</tr>"
+    yield "</tbody></table></div>"
+
+
+def _text(text: str) -> str:
+    """Escaped, with `code` between backticks."""
+    return re.sub(r"`([^`]+)`", r"<code>\1</code>", escape(text))
+
+
+def markdown(sections: Sequence[Section], about: About) -> str:
+    """The texts and tables of the report, with the figures by their files."""
+    return "\n".join(_markdown(sections, about))
+
+
+def _markdown(sections: Sequence[Section], about: About) -> Iterator[str]:
+    yield f"# {about.title}\n"
+    for section in sections:
+        yield f"## {section.title}\n"
+        yield f"**What the paper says.** {section.claim}\n"
+        yield f"**What is measured here.** {section.finding}\n"
+        for name in section.figures:
+            yield f"![{section.captions.get(name, name)}](figures/{name}.png)\n"
+        for sheet in section.sheets:
+            yield from _markdown_table(sheet)
+        yield from (f"- {note}" for note in section.notes)
+        yield ""
+    yield "## How this was made\n"
+    yield from (f"- {name}: {text}" for name, text in about.facts)
+    yield ""
+    yield from _markdown_table(about.settings)
+
+
+def _markdown_table(sheet: Sheet) -> Iterator[str]:
+    def row(cells: Sequence[str]) -> str:
+        return f"| {' | '.join(cells)} |"
+
+    def plain(cell: str) -> str:
+        return cell.replace("|", "\\|").replace("<", "&lt;").replace("\n", "<br>")
+
+    yield f"{sheet.caption}:\n"
+    yield row([plain(column) for column in sheet.columns])
+    yield row(["---"] + ["---:"] * (len(sheet.columns) - 1))
+    for i, cells in enumerate(sheet.rows):
+        lines = []
+        for j, cell in enumerate(cells):
+            first, mark, more = plain(cell).partition("<br>")
+            lines.append((f"**{first}**" if (i, j) in sheet.best else first) + mark + more)
+        yield row(lines)
+    yield ""

@@ -1,0 +1,125 @@
+"""What `hashstream paper` does: measure what is missing, show it, write the report."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from hashstream import datasets, evaluate, pictures
+from hashstream.datasets import Dataset
+from hashstream.evaluate.protocols import SETTINGS, Field
+from hashstream.paper import report
+from hashstream.paper.experiments import EXPERIMENTS
+from hashstream.paper.study import FULL, Section, Study, Watching, quick
+
+__all__ = ["Outcome", "command", "run"]
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a run leaves: the sections, and the report made of them, as a page and as Markdown."""
+
+    sections: tuple[Section, ...]
+    page: Path
+    markdown: Path
+
+
+def run(
+    name: str,
+    *,
+    dataset: str = "mnist",
+    out: str | Path,
+    full: bool = False,
+    also: Mapping[str, Callable[..., Any]] | None = None,
+    methods: Sequence[str] = (),
+    workers: int = 1,
+    measure: bool = True,
+    load: Callable[[str], Dataset] = datasets.load,
+    watching: Watching | None = None,
+    tell: Callable[[Section], None] | None = None,
+) -> Outcome:
+    """One experiment of the paper by name, or "all" of them, into OUT.
+
+    OUT has results.csv (what is there already is not measured again), the figures as SVG and PNG, and the report:
+    report.html and report.md for "all", otherwise NAME.html and NAME.md.
+
+    dataset: a name that `datasets.load` knows, or the path of a file of one's own.
+    full: all code lengths and three runs, otherwise what takes minutes.
+    also: methods of one's own, by name. methods: names of those that take part where all do; none for all.
+    measure: False to make the report anew from the rows alone.
+    load: how to get the data set. watching: how progress is shown. tell: called with each section.
+
+    from hashstream import paper
+    paper.run("table-map", dataset="digits", out="paper-digits", also={"Mine": MyMethod})
+    """
+    if name != "all" and name not in EXPERIMENTS:
+        raise ValueError(f"there is no experiment {name!r}: choose from {', '.join(EXPERIMENTS)}, or all")
+    out = Path(out)
+    if not measure and not (out / "results.csv").is_file():
+        raise ValueError(
+            f"{out / 'results.csv'} is not there: without it there is nothing to make a report of"
+        )
+    if measure or dataset not in SETTINGS:
+        data = load(dataset)
+        field = Field.of(data)
+    else:
+        data, field = _without_data(dataset)
+    results = evaluate.Results(out / "results.csv")
+    scale = FULL if full else quick(field.setting)
+    study = Study(data, field, results, scale, dict(also or {}), workers, methods=tuple(methods))
+    if watching is not None:
+        study = replace(study, watching=watching)
+    sections = []
+    for experiment in EXPERIMENTS.values() if name == "all" else [EXPERIMENTS[name]]:
+        if measure:
+            experiment.measure(study)
+        section = experiment.show(study)
+        sections.append(section)
+        if tell is not None:
+            tell(section)
+    return _write(study, sections, out, "report" if name == "all" else name, command(name, study, out))
+
+
+def _without_data(dataset: str) -> tuple[Dataset, Field]:
+    """A data set's name and setting with no rows in it: all that showing needs."""
+    nothing, labels = np.empty((0, 0), np.float32), np.empty(0, np.int64)
+    entry = datasets.CATALOGUE.get(dataset)
+    data = Dataset(dataset, nothing, labels, None, "rows measured before", entry.note if entry else "")
+    return data, Field(dataset, nothing, labels, SETTINGS[dataset])
+
+
+def command(name: str, study: Study, out: Path) -> str:
+    """The line that makes this again."""
+    words = [
+        "hashstream",
+        "paper",
+        name,
+        "--dataset",
+        study.dataset,
+        f"--{study.scale.name}",
+        "--out",
+        str(out),
+    ]
+    for method in study.also.values():
+        words += ["--also", f"{method.__module__}:{method.__qualname__}"]
+    if study.methods:
+        words += ["--methods", ",".join(study.methods)]
+    return shlex.join(words)
+
+
+def _write(study: Study, sections: Sequence[Section], out: Path, file: str, line: str) -> Outcome:
+    folder = out / "figures"
+    folder.mkdir(parents=True, exist_ok=True)
+    for section in sections:
+        for name, figure in section.figures.items():
+            pictures.save(figure, folder, name)
+    about = report.about(study, line)
+    outcome = Outcome(tuple(sections), out / f"{file}.html", out / f"{file}.md")
+    outcome.page.write_text(report.page(sections, about), encoding="utf-8")
+    outcome.markdown.write_text(report.markdown(sections, about), encoding="utf-8")
+    return outcome
