@@ -1,0 +1,103 @@
+"""table-storage: the count against blocks that are really there, the literal equations against loops over pairs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from small_studies import small_study
+
+from hashstream.paper import storage
+from hashstream.paper.storage import EXPERIMENT, class_wise_gradient, count, full_gradient, peak_bytes
+
+
+@given(st.lists(st.integers(1, 12), min_size=1, max_size=6))
+@settings(deadline=None, max_examples=50)
+def test_count_is_of_the_blocks_themselves(sizes: list[int]) -> None:
+    y = np.repeat(np.arange(len(sizes)), sizes)
+    same = y[:, None] == y
+    full = same.size
+    own = [same[y == c][:, y == c].size for c in range(len(sizes))]
+    across = [same[y == c][:, y != c].size for c in range(len(sizes))]
+    found = count(sizes)
+    assert found.across == pytest.approx(max(across) / full)
+    assert found.one == pytest.approx(max(own + across) / full)
+    assert found.both == pytest.approx(max(a + b for a, b in zip(own, across, strict=True)) / full)
+    assert found.across <= 0.25 + 1e-12  # the paper's claim, as the paper counts
+    assert (found.one > 0.25 + 1e-12) == (max(sizes) > sum(sizes) / 2)
+
+
+def test_both_equations_are_the_same_gradient() -> None:
+    rng = np.random.default_rng(0)
+    X, W, y = rng.standard_normal((9, 4)), rng.standard_normal((4, 3)), np.array([0, 0, 1, 2, 1, 0, 2, 2, 2])
+    B = np.where(X @ W > 0, 1.0, -1.0)
+    expected = np.zeros_like(W)
+    for i in range(9):
+        for j in range(9):
+            sign, weight = (1, storage.LAMBDA1) if y[i] == y[j] else (-1, storage.LAMBDA2)
+            expected += 2 * weight * (X[i] @ W @ B[j] - sign * 3) * np.outer(X[i], B[j])
+    np.testing.assert_allclose(full_gradient(X, y, W), expected, atol=1e-12)
+    np.testing.assert_allclose(class_wise_gradient(X, y, W), expected, atol=1e-12)
+
+
+def test_peak_bytes_sees_what_is_allocated_and_freed() -> None:
+    kept = np.ones(50_000)
+
+    def call() -> None:
+        a = np.ones(100_000)
+        del a
+        np.ones(30_000)
+
+    assert 800_000 <= peak_bytes(call) < 820_000
+    assert len(kept) == 50_000
+
+
+@pytest.mark.parametrize("shares", [(500, 500), (900, 100), (100,) * 10])
+def test_measured_bytes_are_those_of_the_counted_blocks(shares: tuple[int, ...]) -> None:
+    n, rng = 1000, np.random.default_rng(0)
+    X, W, y = (
+        rng.standard_normal((n, 2)),
+        rng.standard_normal((2, 4)),
+        np.repeat(np.arange(len(shares)), shares),
+    )
+    blocks = 8 * n**2 * count(shares).one
+    assert blocks <= peak_bytes(lambda: class_wise_gradient(X, y, W)) <= blocks + 25 * n * 8
+    full = peak_bytes(lambda: full_gradient(X, y, W))
+    assert 16 * n**2 <= full <= 17.1 * n**2 + 25 * n * 8  # S, the products, and which pairs are of one class
+
+
+def test_the_experiment_counts_once_and_finds_where_the_claim_fails(tmp_path: Path) -> None:
+    study = small_study(tmp_path, runs=2)
+    EXPERIMENT.measure(study)
+    text = study.results.path.read_text()
+    EXPERIMENT.measure(study)
+    assert study.results.path.read_text() == text
+
+    section = EXPERIMENT.show(study)
+    counted, streamed, whole = section.sheets
+    rows = {row[0]: row[1:] for row in counted.rows}
+    assert rows["2 equal classes"][:3] == ("75.0 %", "75.0 %", "50.0 %")
+    assert rows["1 class"][:3] == ("100.0 %", "0.0 %", "0.0 %")
+    one, both = section.finding.split("With both blocks")
+    assert "90 : 10" in one
+    assert "2 equal classes" not in one
+    assert "2 equal classes" in both
+
+    splits = [study.field.split(run) for run in range(2)]
+    shares = []
+    for split in splits:
+        y = study.field.y[split.stream]
+        sizes = [np.unique(y[i : i + 100], return_counts=True)[1] for i in range(0, 600, 100)]
+        shares.append([max(n * (100 - n)) / 1e4 for n in sizes])
+    mean, worst = 1 - np.mean(shares), 1 - np.mean([max(each) for each in shares])
+    assert streamed.rows[0][:2] == ("100", f"{100 * mean:.1f} % / {100 * worst:.1f} %")
+    assert [row[0] for row in whole.rows] == ["100"]
+
+
+def test_nothing_measured_is_said(tmp_path: Path) -> None:
+    section = EXPERIMENT.show(small_study(tmp_path))
+    assert section.finding == "Nothing is measured yet."
+    assert section.sheets == ()
