@@ -1,11 +1,11 @@
 """JUDGE: metrics of retrieval, protocols, results."""
 
 from hashstream.evaluate import protocols
-from hashstream.evaluate.bench import Job, News, jobs, measure, pending, run
+from hashstream.evaluate.bench import Job, News, WorkerError, jobs, measure, pending, run
 from hashstream.evaluate.curves import auc
 from hashstream.evaluate.health import CodeStatistics, code_statistics
 from hashstream.evaluate.protocols import Field
-from hashstream.evaluate.results import COLUMNS, Results, Summary, summarise
+from hashstream.evaluate.results import COLUMNS, Results, Summary, in_hindsight, summarise
 from hashstream.evaluate.scores import Scores, retrieval, row_name
 
 __all__ = [
@@ -17,8 +17,10 @@ __all__ = [
     "Results",
     "Scores",
     "Summary",
+    "WorkerError",
     "auc",
     "code_statistics",
+    "in_hindsight",
     "jobs",
     "measure",
     "pending",

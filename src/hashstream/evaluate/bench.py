@@ -4,7 +4,8 @@
 
     field = evaluate.Field.of(datasets.load("mnist"))
     results = evaluate.Results(Path("results/results.csv"))
-    evaluate.run(evaluate.jobs({"FCOH": FCOH, "HCOH": HCOH}, bits=[32], runs=3), field, results)
+    jobs = evaluate.jobs({"FCOH": FCOH, "HCOH": HCOH}, bits=[32], runs=3)
+    evaluate.run(jobs, field, results, protocol=evaluate.protocols.named("drift"))
 
 Each look is written when it has been taken, and what the file already has is not measured again: the same call
 continues after an interruption.
@@ -12,58 +13,17 @@ continues after an interruption.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
+from dataclasses import dataclass
 from typing import Any
 
-from hashstream.evaluate.protocols import Field, Look, Paper, Protocol, Streamed, follow, metric_row
-from hashstream.evaluate.results import COLUMNS, DIVERGED, Results
+from hashstream.evaluate.job import Job, attend, jobs
+from hashstream.evaluate.protocols import Field, Look, Paper, Protocol, metric_row
+from hashstream.evaluate.results import DIVERGED, Results
+from hashstream.evaluate.workers import Ending, WorkerError, side_by_side
 
-__all__ = ["Job", "News", "jobs", "measure", "pending", "run"]
-
-
-@dataclass(frozen=True)
-class Job:
-    """One hasher to stream once. `run` seeds both the split and the hasher.
-
-    method: called with n_bits, random_state and `settings`, makes the hasher.
-    """
-
-    name: str
-    method: Callable[..., Streamed]
-    bits: int
-    run: int
-    settings: Mapping[str, Any] = field(default_factory=dict)
-
-    @property
-    def label(self) -> str:
-        """The method's name in a results file, with the settings that are not its defaults.
-
-        >>> Job("FCOH", dict, 32, 0, {"learning_rate": 0.01, "gradient_scale": "none"}).label
-        "FCOH(gradient_scale='none', learning_rate=0.01)"
-        """
-        inside = ", ".join(f"{name}={value!r}" for name, value in sorted(self.settings.items()))
-        return f"{self.name}({inside})" if inside else self.name
-
-    def columns(self, dataset: str, protocol: str = "paper") -> dict[str, Any]:
-        """The columns that all rows of this job have in common."""
-        return dict(zip(COLUMNS[:5], (dataset, protocol, self.label, self.bits, self.run), strict=True))
-
-
-def jobs(
-    methods: Mapping[str, Callable[..., Streamed]],
-    *,
-    bits: Sequence[int],
-    runs: int,
-    settings: Mapping[str, Any] | None = None,
-) -> list[Job]:
-    """Every combination, run after run, so that an interrupted measurement has whole runs."""
-    return [
-        Job(name, method, r, run, dict(settings or {}))
-        for run in range(runs)
-        for r in bits
-        for name, method in methods.items()
-    ]
+__all__ = ["Job", "News", "WorkerError", "jobs", "measure", "pending", "run"]
 
 
 def pending(
@@ -109,16 +69,17 @@ def measure(
         if progress is not None:
             progress(rows)
 
-    hasher = job.method(n_bits=job.bits, random_state=job.run, **job.settings)
-    until = [n for n in points if n <= missing[-1]]
-    course = protocol.course(field, job.run, ties=ties)
     try:
-        for look in follow(hasher, course, until, skip=set(until) - set(missing), progress=count):
+        for look in attend(job, field, protocol, points, missing, ties, count):
             results.append(look.rows(**columns))
             yield look
     except ArithmeticError:
-        results.append([{**columns, "n_train": learned, "metric": DIVERGED, "value": float(learned)}])
+        results.append([_divergence(columns, learned)])
         raise
+
+
+def _divergence(columns: dict[str, Any], learned: int) -> dict[str, Any]:
+    return {**columns, "n_train": learned, "metric": DIVERGED, "value": float(learned)}
 
 
 @dataclass(frozen=True)
@@ -145,16 +106,38 @@ def run(
 ) -> None:
     """Measure all jobs into the results.
 
-    points: after how many rows to look, by default as the protocol says for the field's setting.
-    workers: processes side by side. The figures do not depend on it.
+    points: after how many rows to look, by default as the protocol says for the field.
+    workers: processes side by side; 1 is this one. Every job has one thread for its arithmetic, so figures do not
+        depend on the number of workers, and a worker for each core keeps them all busy. Each worker needs memory for
+        about one copy of the features. A class that is defined in a notebook, or in the script that runs, cannot be
+        found by another process: with more than one worker it raises ValueError, before anything starts. A script has
+        to call with more than one worker below `if __name__ == "__main__":`, since workers import it.
     watch: called with each piece of news, in the calling thread.
 
-    A hasher that diverges is a fact about its settings, kept in the results, and the other jobs go on.
+    Results are written by this process alone. A hasher that diverges is a fact about its settings, kept in the
+    results, and the other jobs go on. They also go on where a worker is killed; then WorkerError is raised at the end,
+    and names the jobs that were lost. Any other exception in a job is raised at once.
     """
     protocol = protocol or Paper()
-    points = list(points or protocol.points(field.setting))
+    usual = protocol.points(field)
+    points = list(points or usual)
+    if not protocol.free_points and tuple(points) != usual:
+        raise ValueError(
+            f"the looks of {protocol.name} on {field.dataset} are after {list(usual)} rows, not {points}"
+        )
+    if workers < 1:
+        raise ValueError(f"workers is {workers}: it has to be 1 or more")
     tell = watch or (lambda news: None)
+    todo = []
     for job in jobs:
+        if missing := pending(job, field.dataset, points, results, protocol=protocol, ties=ties):
+            todo.append((job, missing))
+        else:
+            tell(News(job, done=True))
+    if min(workers, len(todo)) > 1:
+        _in_parallel(todo, field, results, protocol, points, ties, min(workers, len(todo)), tell)
+        return
+    for job, _ in todo:
         error = ""
         try:
             for look in measure(
@@ -170,3 +153,35 @@ def run(
         except ArithmeticError as problem:
             error = str(problem)
         tell(News(job, error=error, done=True))
+
+
+def _in_parallel(
+    todo: Sequence[tuple[Job, list[int]]],
+    field: Field,
+    results: Results,
+    protocol: Protocol,
+    points: list[int],
+    ties: str,
+    workers: int,
+    tell: Callable[[News], None],
+) -> None:
+    lost = []
+    with closing(side_by_side(todo, field, protocol, points, ties, workers)) as events:
+        for job, event in events:
+            columns = job.columns(field.dataset, protocol.name)
+            if isinstance(event, Look):
+                results.append(event.rows(**columns))
+                tell(News(job, look=event))
+            elif isinstance(event, Ending):
+                if event.diverged:
+                    results.append([_divergence(columns, event.learned)])
+                if event.lost:
+                    lost.append(f"{job} (its process {event.lost})")
+                tell(News(job, error=event.diverged or event.lost, done=True))
+            else:
+                tell(News(job, rows=event))
+    if lost:
+        raise WorkerError(
+            f"not measured to the end: {'; '.join(lost)}. What was measured is kept: the same call goes on from there, "
+            "with fewer workers where memory was short."
+        )

@@ -6,13 +6,14 @@ import csv
 import io
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from math import isnan, nan
 from pathlib import Path
 from statistics import mean, stdev
 from typing import Any
 
-from hashstream.evaluate.protocols import metric_row
+from hashstream.evaluate.protocols import Protocol, metric_row
 
-__all__ = ["COLUMNS", "DIVERGED", "Results", "Summary", "summarise"]
+__all__ = ["COLUMNS", "DIVERGED", "Results", "Summary", "in_hindsight", "summarise"]
 
 COLUMNS = ("dataset", "protocol", "method", "bits", "run", "n_train", "metric", "value")
 DIVERGED = "diverged_rows"
@@ -87,7 +88,10 @@ class Results:
 
 @dataclass(frozen=True)
 class Summary:
-    """Mean and standard deviation over runs (NaN for one run) of one metric at one checkpoint."""
+    """Mean and standard deviation over runs (NaN for one run) of one metric at one checkpoint.
+
+    missing: runs that have no value (NaN), and are left out of both. The mean of none is NaN.
+    """
 
     method: str
     bits: int
@@ -96,11 +100,32 @@ class Summary:
     runs: int
     mean: float
     spread: float
+    missing: int = 0
 
     def __str__(self) -> str:
+        if self.missing == self.runs:
+            return "never" if self.metric.endswith("_rows") else "none"
         if self.metric.endswith("_seconds"):  # the machine's noise is no property of the method
             return f"{self.mean:.3g}"
-        return f"{self.mean:.3f}" + (f" ± {self.spread:.3f}" if self.runs > 1 else "")
+        decimals = 0 if self.metric.endswith("_rows") else 3
+        spread = "" if isnan(self.spread) else f" ± {self.spread:,.{decimals}f}"
+        counted = f" ({self.runs - self.missing} of {self.runs})" if self.missing else ""
+        return f"{self.mean:,.{decimals}f}{spread}{counted}"
+
+
+Group = tuple[int, str, int, str]
+"""Bits, method, n_train, metric."""
+
+
+def _summaries(groups: Mapping[Group, Sequence[float]]) -> list[Summary]:
+    found = []
+    for (bits, method, n, metric), values in sorted(groups.items()):
+        there = [value for value in values if not isnan(value)]
+        average = mean(there) if there else nan
+        spread = stdev(there) if len(there) > 1 else nan
+        missing = len(values) - len(there)
+        found.append(Summary(method, bits, n, metric, len(values), average, spread, missing))
+    return found
 
 
 def summarise(
@@ -111,14 +136,34 @@ def summarise(
     metrics: plain names, as the protocol's looks have them ("mAP", "train_seconds").
     """
     names = {metric_row(name, ties): name for name in metrics}
-    groups: dict[tuple[int, str, int, str], list[float]] = {}
+    groups: dict[Group, list[float]] = {}
     for row in results.rows:
         if row["dataset"] == dataset and row["protocol"] == protocol and row["metric"] in names:
             key = (row["bits"], row["method"], row["n_train"], names[row["metric"]])
             groups.setdefault(key, []).append(row["value"])
-    return [
-        Summary(
-            method, bits, n, metric, len(found), mean(found), stdev(found) if len(found) > 1 else float("nan")
-        )
-        for (bits, method, n, metric), found in sorted(groups.items())
-    ]
+    return _summaries(groups)
+
+
+def in_hindsight(
+    results: Results, dataset: str, protocol: Protocol, points: Sequence[int], ties: str
+) -> list[Summary]:
+    """What only whole runs can tell (`Protocol.hindsight`: areas under curves, forgetting, time to recover).
+
+    points: those that make a run whole; runs that lack one are left out. One entry for each code length, method and
+    metric, with the last point as its n_train.
+    """
+    runs: dict[tuple[int, str, int], dict[str, dict[int, float]]] = {}
+    wanted = set(points)
+    for row in results.rows:
+        if row["dataset"] == dataset and row["protocol"] == protocol.name and row["n_train"] in wanted:
+            curves = runs.setdefault((row["bits"], row["method"], row["run"]), {})
+            curves.setdefault(row["metric"], {})[row["n_train"]] = row["value"]
+    groups: dict[Group, list[float]] = {}
+    metrics = [metric_row(name, ties) for name in protocol.metrics()]
+    for (bits, method, _), curves in runs.items():
+        if any(curves.get(name, {}).keys() != wanted for name in metrics):
+            continue
+        plain = {name.removesuffix(f"[{ties}]"): curve for name, curve in curves.items()}
+        for name, value in protocol.hindsight(plain, points).items():
+            groups.setdefault((bits, method, points[-1], name), []).append(value)
+    return _summaries(groups)

@@ -7,46 +7,65 @@ for look in follow(FCOH(32), course, [2_000, 20_000]):
 
 from __future__ import annotations
 
-from typing import Protocol as Interface
+from dataclasses import fields, replace
 
+from hashstream.evaluate.protocols.class_incremental import ClassIncremental
 from hashstream.evaluate.protocols.course import Course, Field, Look, Streamed, follow, metric_row
+from hashstream.evaluate.protocols.drift import Drift
+from hashstream.evaluate.protocols.label_noise import LabelNoise
 from hashstream.evaluate.protocols.paper import Paper
+from hashstream.evaluate.protocols.protocol import Curves, Protocol
 from hashstream.evaluate.protocols.settings import SETTINGS, Setting, setting_of
+from hashstream.evaluate.protocols.unseen_classes import UnseenClasses
+from hashstream.evaluate.protocols.validation import Validation
 
 __all__ = [
     "PROTOCOLS",
     "SETTINGS",
+    "ClassIncremental",
     "Course",
+    "Curves",
+    "Drift",
     "Field",
+    "LabelNoise",
     "Look",
     "Paper",
     "Protocol",
     "Setting",
     "Streamed",
+    "UnseenClasses",
+    "Validation",
     "follow",
     "metric_row",
+    "named",
     "setting_of",
 ]
 
-
-class Protocol(Interface):
-    """What a protocol is. `name` goes into results files, `question` into `--help`."""
-
-    @property
-    def name(self) -> str: ...
-
-    @property
-    def question(self) -> str: ...
-
-    def metrics(self) -> tuple[str, ...]:
-        """Plain names of what each look has."""
-
-    def points(self, setting: Setting) -> tuple[int, ...]:
-        """After how many rows to look, where nobody says otherwise."""
-
-    def course(self, field: Field, seed: int, *, ties: str = "paper") -> Course:
-        """Stream and judge for one run."""
+PROTOCOLS: dict[str, Protocol] = {
+    protocol.kind: protocol
+    for protocol in (Paper(), UnseenClasses(), ClassIncremental(), Drift(), LabelNoise())
+}
+"""Every protocol to compare methods by, with its default number. (`Validation` is for choosing settings.)"""
 
 
-PROTOCOLS: dict[str, Protocol] = {protocol.name: protocol for protocol in (Paper(),)}
-"""Every protocol by name."""
+def named(text: str) -> Protocol:
+    """A protocol by name, with another number than its default after a colon.
+
+    >>> named("label-noise:0.4")
+    LabelNoise(rate=0.4)
+    >>> named("label-noise:0.4").name, named("label-noise:0.2").name
+    ('label-noise:0.4', 'label-noise')
+    """
+    kind, colon, number = text.partition(":")
+    if kind not in PROTOCOLS:
+        raise ValueError(f"there is no protocol {kind!r}: choose from {', '.join(PROTOCOLS)}")
+    protocol = PROTOCOLS[kind]
+    if not colon:
+        return protocol
+    if not fields(protocol):
+        raise ValueError(f"protocol {kind} takes no number, so {text!r} is none")
+    try:
+        value = float(number)
+    except ValueError:
+        raise ValueError(f"protocol {text!r}: {number!r} is no number; give one as in {kind}:0.5") from None
+    return replace(protocol, **{fields(protocol)[0].name: value})

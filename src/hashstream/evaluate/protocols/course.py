@@ -16,9 +16,9 @@ import numpy as np
 
 from hashstream import datasets
 from hashstream.evaluate.protocols.settings import Setting, setting_of
-from hashstream.evaluate.scores import retrieval, row_name
+from hashstream.evaluate.scores import Scores, retrieval, row_name
 
-__all__ = ["Course", "Field", "Look", "Streamed", "follow", "judge", "metric_row"]
+__all__ = ["Course", "Field", "Look", "Streamed", "ask", "encode", "follow", "judge", "metric_row"]
 
 UNRULED = ("_seconds", "_rows")
 """How metrics end whose value does not depend on the rule for ties."""
@@ -92,7 +92,8 @@ class Course:
     """A protocol on a field, for one seed.
 
     X, y: the stream, (m, d) and (m,), in the order in which it is learned.
-    judge: given the hasher and the number of rows that it has learned, the scores of that moment.
+    judge: given the hasher and the number of rows that it has learned, the scores of that moment. They depend on
+        nothing else, so any look may be left out: what only several looks can tell is `Protocol.hindsight`'s.
     """
 
     X: np.ndarray
@@ -112,21 +113,45 @@ def judge(
     k: Sequence[int] = (),
 ) -> dict[str, float]:
     """The metrics of `retrieval` for queries (X, y) against a database (X, y), and `encode_seconds` of the latter."""
+    codes, encode_seconds = encode(hasher, database[0])
+    scores = ask(hasher, queries, (codes, database[1]), ties=ties, at=at, radius=radius, k=k)
+    return {**scores, "encode_seconds": encode_seconds}
+
+
+def encode(hasher: Streamed, X: np.ndarray) -> tuple[np.ndarray, float]:
+    """The codes of a database X (n, d), and how many seconds it took to make them."""
     clock = time.perf_counter()
-    codes = hasher.transform(database[0])
-    encode_seconds = time.perf_counter() - clock
-    scores = retrieval(
+    codes = hasher.transform(X)
+    return codes, time.perf_counter() - clock
+
+
+def ask(
+    hasher: Streamed,
+    queries: tuple[np.ndarray, np.ndarray],
+    database: tuple[np.ndarray, np.ndarray],
+    *,
+    ties: str,
+    at: Sequence[int] = (),
+    radius: Sequence[int] = (),
+    k: Sequence[int] = (),
+    per_query: bool = False,
+) -> Scores:
+    """The metrics of `retrieval` for queries (X, y) against a database (codes, y).
+
+    On one thread, as all that a protocol does: measurements run side by side, one on each core.
+    """
+    return retrieval(
         hasher.transform(queries[0]),
         queries[1],
-        codes,
-        database[1],
+        *database,
         at=at,
         radius=radius,
         k=k,
         ties=ties,
         n_bits=hasher.n_bits,
+        per_query=per_query,
+        n_threads=1,
     )
-    return {**scores, "encode_seconds": encode_seconds}
 
 
 def follow(

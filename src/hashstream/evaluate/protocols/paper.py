@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
+from hashstream.evaluate.curves import auc
 from hashstream.evaluate.protocols.course import Course, Field, Streamed, judge
-from hashstream.evaluate.protocols.settings import Setting
+from hashstream.evaluate.protocols.protocol import Curves, Protocol
 
 __all__ = ["Paper"]
 
@@ -14,15 +16,16 @@ AT, RADIUS, K = (1000,), (2,), (1, 5, *range(10, 101, 10))
 
 
 @dataclass(frozen=True)
-class Paper:
+class Paper(Protocol):
     """Random queries of each class against all other rows; a random part of these, in random order, is the stream.
 
     ties="paper" gives figures to hold against the paper's, "aware" ones that do not depend on the order of
     the database (see `retrieval`).
     """
 
-    name = "paper"
+    kind = "paper"
     question = "How well do the codes retrieve after 2,000, 4,000, ... rows of a stationary stream?"
+    free_points = True
 
     def metrics(self) -> tuple[str, ...]:
         """The metrics of each look.
@@ -37,9 +40,6 @@ class Paper:
         )
         return ("mAP", *cut, "encode_seconds", "train_seconds")
 
-    def points(self, setting: Setting) -> tuple[int, ...]:
-        return setting.checkpoints
-
     def course(self, field: Field, seed: int, *, ties: str = "paper") -> Course:
         split = field.split(seed)
         queries = field.X[split.queries], field.y[split.queries]
@@ -49,3 +49,14 @@ class Paper:
             return judge(hasher, queries, database, ties=ties, at=AT, radius=RADIUS, k=K)
 
         return Course(field.X[split.stream], field.y[split.stream], look, ties)
+
+    def highlights(self, points: Sequence[int]) -> list[tuple[int, str]]:
+        first = [(points[0], "mAP")] * (len(points) > 1)
+        return [*first, *((points[-1], metric) for metric in ("mAP", "precision@H2", "train_seconds"))]
+
+    def hindsight(self, curves: Curves, points: Sequence[int]) -> dict[str, float]:
+        """The paper's areas under curves: of mAP over the stream, and of precision@K over K at its end."""
+        return {
+            "AUC of mAP": auc((n, curves["mAP"][n]) for n in points),
+            "AUC of precision@K": auc((k, curves[f"precision@{k}"][points[-1]]) for k in K),
+        }
