@@ -71,3 +71,43 @@ def test_rows_at_the_mean_stay_zero() -> None:
     assert not centred_unit(np.full((4, 3), 7.0)).any()
     with pytest.raises(ValueError, match="rows of features"):
         centred_unit(np.zeros(3))
+
+
+@pytest.mark.parametrize(
+    ("sizes", "per_class", "stream"),
+    [
+        ([7_000] * 10, 100, 20_000),  # MNIST: 69,000 are searched
+        ([6_000] * 10, 100, 20_000),  # CIFAR-10: 59,000
+        ([1_000 + 10 * c for c in range(205)], 20, 100_000),  # Places205: classes of unequal size
+    ],
+)
+def test_the_papers_splits(sizes: list[int], per_class: int, stream: int) -> None:
+    y = np.random.default_rng(0).permutation(np.repeat(np.arange(len(sizes)), sizes))
+    part = split(y, per_class=per_class, stream=stream, seed=1)
+    assert np.bincount(y[part.queries]).tolist() == [per_class] * len(sizes)
+    assert len(part.retrieval) == len(y) - per_class * len(sizes)
+    times = np.bincount(np.concatenate([part.queries, part.retrieval]), minlength=len(y))
+    assert (times == 1).all()
+    np.testing.assert_array_equal(part.stream, part.retrieval[:stream])
+    expected = stream * np.bincount(y[part.retrieval]) / len(part.retrieval)
+    assert np.abs(np.bincount(y[part.stream]) - expected).max() < 6 * np.sqrt(expected.max())
+
+
+def test_queries_are_drawn_from_the_whole_class() -> None:
+    y = np.repeat([0, 1], 1_000)
+    asked = np.concatenate([split(y, per_class=50, stream=10, seed=seed).queries for seed in range(200)])
+    times = np.bincount(asked, minlength=2_000)  # 200 x 50 of 1,000: each row ten times, give or take
+    assert times.min() >= 1
+    assert times.max() <= 27
+    assert abs(times[:500].sum() - times[500:1_000].sum()) < 600
+
+
+def test_splits_stay_what_they_were() -> None:
+    """Figures are published with their seeds: another NumPy call must not mean another split."""
+    y = np.random.default_rng(7).integers(0, 3, 60)
+    part = split(y, per_class=2, stream=5, seed=11)
+    reference = np.random.default_rng(11)
+    queries = np.concatenate([reference.choice(np.flatnonzero(y == c), 2, replace=False) for c in range(3)])
+    np.testing.assert_array_equal(part.queries, queries)
+    rest = reference.permutation(np.setdiff1d(np.arange(60), queries))
+    np.testing.assert_array_equal(part.retrieval, rest)

@@ -51,7 +51,9 @@ def split(y: Any, *, per_class: int = 100, stream: int | None = 20_000, seed: in
     rng = np.random.default_rng(seed)
     by_class = np.split(np.argsort(number, kind="stable"), np.cumsum(sizes)[:-1])
     queries = np.concatenate([rng.choice(rows, per_class, replace=False) for rows in by_class])
-    retrieval = rng.permutation(np.setdiff1d(np.arange(len(labels)), queries))
+    others = np.ones(len(labels), bool)
+    others[queries] = False
+    retrieval = rng.permutation(np.flatnonzero(others))
     if stream is None:
         stream = len(retrieval)
     if not 1 <= stream <= len(retrieval):
