@@ -227,7 +227,7 @@ def show(study: Study) -> Section:
         NAME,
         "Time: hash functions and hash table",
         "OKH and SketchHash update their functions fastest, FCOH faster than MIHash and BSODH everywhere and than HCOH "
-        "on CIFAR-10 and MNIST. (In the paper's own table FCOH is faster than OKH, too, but for CIFAR-10.) FCOH's table "
+        "on CIFAR-10 and MNIST. (In its own table FCOH also beats OKH, but for CIFAR-10.) FCOH's table "
         "is rebuilt once a batch: far less often than for methods that learn from one instance or a pair, and for less "
         "than MIHash's gated rebuilds.",
         finding(found),
