@@ -272,7 +272,7 @@ def _whole(study: Study) -> Sheet:
         if any(values := [_value(study, STREAM, n_t, metric) for metric in metrics])
     ]
     return Sheet(
-        f"Memory of a whole update on {study.dataset} (d = {study.field.X.shape[1]:,}, {BITS} bits, 8 bytes a number)",
+        f"Memory of a whole update on {study.dataset} ({_features(study)}{BITS} bits, 8 bytes a number)",
         (
             "n_t",
             "all pairs at once",
@@ -283,6 +283,12 @@ def _whole(study: Study) -> Sheet:
         ),
         tuple(rows),
     )
+
+
+def _features(study: Study) -> str:
+    """d, as the rows tell it: the data need not be there to show what was measured."""
+    found = [_value(study, STREAM, n_t, "projection_bytes") for n_t in _batches(study)]
+    return next((f"d = {value / (8 * BITS):,.0f}, " for value in found if value), "")
 
 
 def finding(study: Study, n_t: int) -> str:
