@@ -15,7 +15,7 @@ images into vectors.
 (200, 1597, 1500)
 """
 
-from hashstream.datasets.catalogue import CATALOGUE, find, load
+from hashstream.datasets.catalogue import CATALOGUE, can_be_downloaded, find, load
 from hashstream.datasets.dataset import Dataset, from_arrays
 from hashstream.datasets.files import load_file
 from hashstream.datasets.folders import DatasetError, cache_folder, data_folder
@@ -30,6 +30,7 @@ __all__ = [
     "Split",
     "Stream",
     "cache_folder",
+    "can_be_downloaded",
     "centred_unit",
     "data_folder",
     "find",

@@ -16,7 +16,7 @@ from hashstream.datasets.download import Progress
 from hashstream.datasets.folders import DatasetError
 from hashstream.datasets.idx import IdxSet
 
-__all__ = ["CATALOGUE", "Entry", "find", "load"]
+__all__ = ["CATALOGUE", "Entry", "can_be_downloaded", "find", "load"]
 
 
 @dataclass(frozen=True)
@@ -165,6 +165,16 @@ def find(name: str) -> tuple[str, Path | None] | None:
         if (folder / entry.file).is_file():
             return place, folder / entry.file
     return None
+
+
+def can_be_downloaded(name: str) -> bool:
+    """Whether `load` gets it from elsewhere where it is not here. Others are brought by hand: `Entry.origin` says how.
+
+    >>> [name for name in CATALOGUE if can_be_downloaded(name)]
+    ['mnist', 'fashion-mnist']
+    """
+    _entry(name)
+    return name in _IMAGES
 
 
 def _entry(name: str) -> Entry:
