@@ -1,0 +1,326 @@
+"""fig-parameters: FCOH at 32 bits as n_t, lambda1, lambda2 and mu vary one at a time, and what chooses for itself.
+
+Three readings of the paper are swept, because the printed one cannot be run everywhere: the equations as they stand,
+and with the inner-product terms divided by the number of bits, or of rows in a batch.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from hashstream.evaluate import Job
+from hashstream.hashers import methods
+from hashstream.paper.beside import NAMES, cell, counterpart, divergences, on_the_data, over
+from hashstream.paper.printed import printed
+from hashstream.paper.study import Experiment, Section, Sheet, Study, Value
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+__all__ = ["EXPERIMENT", "READINGS", "Point", "centre", "grid", "points"]
+
+NAME, BITS = "fig-parameters", 32
+
+READINGS = {"none": "as printed", "bits": "terms / r", "batch": "terms / n_t"}
+"""gradient_scale -> what the reading is called."""
+
+CHOSEN: dict[str, dict[str, float]] = {
+    "mnist": {"batch_size": 100, "lambda1": 1e-1, "lambda2": 1e-2},
+    "cifar10": {"batch_size": 100, "lambda1": 1e-2, "lambda2": 1e-2},
+    "places205": {"batch_size": 1000, "lambda1": 1e-1, "lambda2": 1e-1},
+}
+"""Table III, but for mu."""
+PRINTED_MU: dict[str, tuple[float, ...]] = {
+    "mnist": (1e-2, 1e-1),
+    "cifar10": (1e-1, 1e-2),
+    "places205": (1e-4,),
+}
+"""mu: of Table III, then of the text, where that says otherwise."""
+MU: dict[str, dict[str, float]] = {
+    "none": {"mnist": 1e-2, "cifar10": 1e-2, "places205": 1e-4},
+    "bits": {"mnist": 1e-1, "cifar10": 1e-1, "places205": 1e-4},
+    "batch": {"mnist": 1e-1, "cifar10": 1e-1, "places205": 1e-1},
+}
+"""mu while the others vary: the larger of the printed ones with which a reading runs; on Places205, where 1e-4 is
+printed, a thousand times that for terms divided by its thousand rows."""
+
+SYMBOLS = {"batch_size": "n_t", "lambda1": "λ1", "lambda2": "λ2", "learning_rate": "μ"}
+POWERS = (1e-5, 1e-4, 1e-3, 1e-2, 1e-1)
+GRID: dict[str, tuple[float, ...]] = {
+    "batch_size": (100, 200, 500, 1000, 1500, 2000),
+    "lambda1": (0, *POWERS, 1),
+    "lambda2": (0, *POWERS, 1),
+    "learning_rate": POWERS,
+}
+FEW: dict[str, tuple[float, ...]] = {
+    "batch_size": (100, 500, 1000, 2000),
+    "lambda1": (0, 1e-4, 1e-2, 1e-1, 1),
+    "lambda2": (0, 1e-4, 1e-2, 1e-1, 1),
+    "learning_rate": (1e-4, 1e-3, 1e-2, 1e-1),
+}
+"""For one run."""
+
+
+def centre(dataset: str, reading: str) -> dict[str, Any]:
+    """The setting around which a reading is swept: the paper's; MNIST's, where it has none for the data.
+
+    >>> centre("mnist", "none")["learning_rate"], centre("mnist", "bits")["learning_rate"]
+    (0.01, 0.1)
+    """
+    name = counterpart(dataset)[0] or "mnist"
+    chosen: dict[str, Any] = {**CHOSEN[name], "learning_rate": MU[reading][name], "gradient_scale": reading}
+    return chosen
+
+
+def grid(study: Study) -> dict[str, tuple[float, ...]]:
+    """The values of each parameter at the study's scale; of n_t those that leave at least two batches."""
+    every = GRID if study.scale.runs > 1 else FEW
+    sizes = tuple(n for n in every["batch_size"] if 2 * n <= study.field.setting.stream)
+    return {**every, "batch_size": sizes}
+
+
+@dataclass(frozen=True)
+class Point:
+    """One setting of a sweep: `parameter` at `value`, everything else as in the centre of the reading."""
+
+    parameter: str
+    value: float
+    reading: str
+    settings: dict[str, Any]
+
+    def job(self, run: int) -> Job:
+        return Job("FCOH", methods()["FCOH"], BITS, run, self.settings)
+
+    @property
+    def label(self) -> str:
+        return self.job(0).label
+
+
+def points(study: Study) -> list[Point]:
+    """Every setting of the figure; the centre of a reading is in all four sweeps."""
+    return [
+        Point(parameter, value, reading, {**centre(study.dataset, reading), parameter: value})
+        for reading in READINGS
+        for parameter, values in grid(study).items()
+        for value in values
+    ]
+
+
+def measure(study: Study) -> None:
+    """Every setting once, looked at when the stream has ended; and FCOH as it comes."""
+    end = [study.field.setting.stream]
+    settings = {point.label: point for point in points(study)}
+    jobs = [
+        job
+        for run in range(study.scale.runs)
+        for job in (
+            *(point.job(run) for point in settings.values()),
+            Job("FCOH", methods()["FCOH"], BITS, run),
+        )
+    ]
+    study.measure("parameters: ", jobs, points=end)
+
+
+def show(study: Study) -> Section:
+    metric, name = study.headline, counterpart(study.dataset)[0]
+    auto = study.values("FCOH", metric, bits=BITS)
+    found = {
+        (p.parameter, p.reading, p.value): (
+            study.values(p.label, metric, bits=BITS),
+            len(divergences(study, p.label, BITS)),
+        )
+        for p in points(study)
+    }
+    if not any(value for value, _ in found.values()):
+        return _section(study, "Nothing is measured yet.")
+    rows = []
+    for parameter, values in grid(study).items():
+        for value in values:
+            cells = [_cell(*found[parameter, reading, value]) for reading in READINGS]
+            theirs = _printed(name, parameter, value, metric)
+            rows.append((SYMBOLS[parameter], f"{value:g}", *cells, cell(theirs)))
+    sheet = Sheet(
+        f"{metric} at {BITS} bits, {over(study)}; auto, which has no parameter: {cell(auto)}",
+        ("parameter", "value", *READINGS.values(), "paper"),
+        tuple(rows),
+    )
+    return _section(
+        study,
+        finding(study, found, auto),
+        (sheet,),
+        {NAME: picture(study, found, auto)},
+        {
+            NAME: "Each panel varies one parameter, the others stay at the paper's setting (for μ see the notes). "
+            "Crosses at the foot: some run diverged. Diamonds: the figures that the paper prints."
+        },
+    )
+
+
+def _section(
+    study: Study, finding: str, sheets: Any = (), figures: Any = None, captions: Any = None
+) -> Section:
+    return Section(
+        NAME,
+        "Parameters: n_t, λ1, λ2 and μ",
+        "At 32 bits mAP falls as n_t grows on CIFAR-10 and MNIST and is best near 1,000 on Places205; leaving out "
+        "similar pairs (λ1 = 0) or dissimilar ones (λ2 = 0) costs much; μ matters, and λ1, λ2 and μ are found among "
+        "the powers of ten from 1e-5 to 1e-1.",
+        finding,
+        sheets,
+        figures or {},
+        captions or {},
+        (*_notes(study), *on_the_data(study.dataset)),
+    )
+
+
+def _notes(study: Study) -> tuple[str, ...]:
+    name = counterpart(study.dataset)[0] or "mnist"
+    used = ", ".join(f"{MU[reading][name]:g} ({title})" for reading, title in READINGS.items())
+    table, *text = PRINTED_MU[name]
+    said = f"Table III prints μ = {table:g} for {NAMES[name]}"
+    said += f", the text {text[0]:g}" if text else ", and the text agrees"
+    return (
+        "“As printed” are the paper's equations; “terms / r” and “terms / n_t” divide both inner-product terms by the "
+        "number of bits, or of rows in a batch. The step that does not diverge falls with the number of bits and of "
+        "rows of a class: no single μ suits the printed equations for all of 8 to 128 bits and all n_t, and only "
+        "terms / n_t gets through the paper's sweep of n_t.",
+        f"{said}. While the other parameters vary, μ is {used}.",
+        "“auto” is FCOH without any of these four: the step comes from the curvature, the weight of dissimilar pairs "
+        "from how many there are, and large batches are learned in pieces of 100.",
+    )
+
+
+Found = dict[tuple[str, str, float], tuple[Value | None, int]]
+"""(parameter, reading, value) -> what was measured, and how many runs diverged."""
+
+
+def _cell(value: Value | None, diverged: int) -> str:
+    if value is None:
+        return "diverged" if diverged else "-"
+    return f"{value} ({diverged} diverged)" if diverged else str(value)
+
+
+def _printed(name: str, parameter: str, value: float, metric: str) -> float | None:
+    """The paper's figure for a setting: with a term left out, or at the values that it chose."""
+    if not name:
+        return None
+    if value == 0:
+        return printed(name, f"FCOH {parameter}=0", metric, BITS)
+    chosen = PRINTED_MU[name] if parameter == "learning_rate" else (CHOSEN[name][parameter],)
+    return printed(name, "FCOH", metric, BITS) if value in chosen else None
+
+
+def finding(study: Study, found: Found, auto: Value | None) -> str:
+    """How many settings diverged, what the best of each reading reaches, and what leaving a term out costs."""
+    text = []
+    for reading, title in READINGS.items():
+        mine = {key: entry for key, entry in found.items() if key[1] == reading}
+        lost = sum(1 for _, diverged in mine.values() if diverged)
+        best, at = max((value.mean, key) for key, (value, _) in mine.items() if value)
+        text.append(
+            f"{title[0].upper()}{title[1:]}: {lost} of {len(mine)} settings diverge; the best figure is {best:.3f} "
+            f"({SYMBOLS[at[0]]} = {at[2]:g})."
+        )
+        base = mine["lambda1", reading, centre(study.dataset, reading)["lambda1"]][0]
+        without = [mine[parameter, reading, 0][0] for parameter in ("lambda1", "lambda2")]
+        if base:
+            lambdas = " and ".join(
+                f"{cell(value)} with {SYMBOLS[parameter]} = 0"
+                for parameter, value in zip(("lambda1", "lambda2"), without, strict=True)
+            )
+            text.append(f"At the paper's setting {base.mean:.3f}; {lambdas}.")
+    name = counterpart(study.dataset)[0]
+    if name:
+        theirs = [
+            printed(name, row, study.headline, BITS) for row in ("FCOH", "FCOH lambda1=0", "FCOH lambda2=0")
+        ]
+        text.append(f"The paper: {cell(theirs[0])}, {cell(theirs[1])} and {cell(theirs[2])}.")
+    if auto:
+        above = sum(1 for value, _ in found.values() if value and value.mean > auto.mean)
+        text.append(f"Auto reaches {auto}; {above} of {len(found)} swept settings are above it.")
+    return " ".join(text)
+
+
+# ---- the figure
+
+
+def picture(study: Study, found: Found, auto: Value | None) -> Figure:
+    """Four panels on one scale, the values of a parameter side by side."""
+    from matplotlib.figure import Figure
+
+    from hashstream.pictures import COLOURS
+
+    looks: dict[str, dict[str, Any]] = {
+        "none": {"color": "#666666", "marker": "s", "linestyle": (0, (4, 1.5))},
+        "bits": {
+            "color": COLOURS["FCOH"],
+            "marker": "o",
+            "linestyle": (0, (4, 1.5)),
+            "markerfacecolor": "white",
+        },
+        "batch": {"color": "#a0a0a0", "marker": "^", "linestyle": (0, (1, 1))},
+    }
+    figure = Figure(figsize=(12, 3.9), layout="constrained")
+    grid_axes = figure.subplots(1, 4, sharey=True)
+    metric, name = study.headline, counterpart(study.dataset)[0]
+    for axes, (parameter, values) in zip(grid_axes, grid(study).items(), strict=True):
+        if auto:
+            spread = auto.spread if len(auto.runs) > 1 else 0.0
+            axes.axhspan(
+                auto.mean - spread, auto.mean + spread, color=COLOURS["FCOH"], alpha=0.15, linewidth=0
+            )
+            axes.axhline(auto.mean, color=COLOURS["FCOH"], linewidth=1.8, label="auto")
+        for shift, (reading, title) in enumerate(READINGS.items()):
+            _draw(axes, [found[parameter, reading, v] for v in values], looks[reading], title, 0.04 * shift)
+        theirs = [(i, p) for i, v in enumerate(values) if (p := _printed(name, parameter, v, metric))]
+        if theirs:
+            x, y = zip(*theirs, strict=True)
+            axes.plot(
+                x, y, "D", color="#222222", markerfacecolor="white", markersize=7, label="paper", zorder=5
+            )
+        axes.set_xticks(range(len(values)), [f"{v:g}" for v in values], fontsize=8, rotation=35)
+        axes.set_xlim(-0.4, len(values) - 0.6)
+        axes.set_title(SYMBOLS[parameter], loc="left", fontsize=11, fontweight="bold")
+        axes.grid(axis="y", color="#e4e4e4", linewidth=0.7)
+        axes.set_axisbelow(True)
+        axes.tick_params(length=0, labelsize=8.5)
+        for side in ("top", "right", "left"):
+            axes.spines[side].set_visible(False)
+    grid_axes[0].set_ylabel(metric)
+    grid_axes[0].set_ylim(bottom=0)
+    handles, labels = grid_axes[1].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside lower center", ncols=len(labels), frameon=False, fontsize=9)
+    figure.suptitle(
+        f"{metric} of FCOH at {BITS} bits, {study.dataset}, as one parameter varies",
+        x=0.01, ha="left", fontsize=12, fontweight="bold",
+    )  # fmt: skip
+    return figure
+
+
+def _draw(
+    axes: Axes, entries: list[tuple[Value | None, int]], look: dict[str, Any], title: str, height: float
+) -> None:
+    """A reading's line with its spread, and crosses at the foot where runs diverged."""
+    places = [i for i, (value, _) in enumerate(entries) if value]
+    values = [entry for entry, _ in entries if entry]
+    spread = [v.spread if len(v.runs) > 1 else 0.0 for v in values]
+    axes.errorbar(
+        places, [v.mean for v in values], spread, linewidth=1.7, markersize=5, capsize=2, label=title, **look
+    )
+    lost = [i for i, (_, diverged) in enumerate(entries) if diverged]
+    axes.plot(
+        lost,
+        [0.02 + height] * len(lost),
+        "x",
+        color=look["color"],
+        markersize=7,
+        markeredgewidth=2,
+        transform=axes.get_xaxis_transform(),
+    )
+
+
+EXPERIMENT = Experiment(
+    NAME, "sweeps of n_t, lambda1, lambda2 and mu at 32 bits, auto drawn in", measure, show
+)

@@ -1,0 +1,103 @@
+"""fig-parameters: one parameter moves at a time, divergence is marked, the paper's points are where it says."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from small_studies import small_study
+
+from hashstream.hashers import FCOH
+from hashstream.paper import parameters
+from hashstream.paper.parameters import EXPERIMENT, FEW, GRID, MU, PRINTED_MU, READINGS, centre, grid, points
+
+
+def test_a_quick_sweep_is_part_of_the_full_one() -> None:
+    for parameter, values in FEW.items():
+        assert set(values) <= set(GRID[parameter])
+
+
+@pytest.mark.parametrize("dataset", ["mnist", "cifar10", "places205"])
+def test_the_centre_is_the_paper_s_setting(dataset: str) -> None:
+    hasher = FCOH.from_paper(dataset, 32)
+    for reading in READINGS:
+        settings = centre(dataset, reading)
+        for parameter in ("batch_size", "lambda1", "lambda2"):
+            assert settings[parameter] == getattr(hasher, parameter)
+            assert settings[parameter] in GRID[parameter]
+        assert settings["learning_rate"] in GRID["learning_rate"]
+    assert centre(dataset, hasher.gradient_scale)["learning_rate"] == hasher.learning_rate
+    assert MU["none"][dataset] in PRINTED_MU[dataset]
+
+
+def test_one_parameter_moves_at_a_time(tmp_path: Path) -> None:
+    study = small_study(tmp_path, name="mnist", runs=2)
+    found = points(study)
+    assert len(found) == len(READINGS) * sum(map(len, grid(study).values()))
+    assert max(grid(study)["batch_size"]) == 200  # of 600 rows
+    for point in found:
+        base = centre("mnist", point.reading)
+        changed = {name for name in base if base[name] != point.settings[name]}
+        assert changed <= {point.parameter}
+        assert point.settings[point.parameter] == point.value
+        assert point.job(0).method(n_bits=32, **point.settings).get_params()[point.parameter] == point.value
+
+
+@pytest.mark.parametrize(
+    ("parameter", "value", "expected"),
+    [
+        ("lambda1", 0, 0.605),
+        ("lambda2", 0, 0.637),
+        ("lambda1", 0.1, 0.786),
+        ("lambda1", 0.01, None),
+        ("learning_rate", 0.1, 0.786),
+        ("learning_rate", 0.01, 0.786),
+        ("learning_rate", 0.001, None),
+        ("batch_size", 100, 0.786),
+        ("batch_size", 500, None),
+    ],
+)
+def test_printed_points(parameter: str, value: float, expected: float | None) -> None:
+    assert parameters._printed("mnist", parameter, value, "mAP") == expected
+    assert parameters._printed("", parameter, value, "mAP") is None
+
+
+def test_measured_once_shown_with_what_diverged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    few = {"batch_size": (100,), "lambda1": (0, 0.1), "lambda2": (0, 0.01), "learning_rate": (1e-3, 0.1)}
+    monkeypatch.setattr(parameters, "FEW", few)
+    study = small_study(tmp_path, name="mnist")
+    EXPERIMENT.measure(study)
+    text = study.results.path.read_text()
+    EXPERIMENT.measure(study)
+    assert study.results.path.read_text() == text
+
+    section = EXPERIMENT.show(study)
+    (sheet,) = section.sheets
+    rows = {row[:2]: row[2:] for row in sheet.rows}
+    assert list(rows) == [
+        ("n_t", "100"),
+        ("λ1", "0"),
+        ("λ1", "0.1"),
+        ("λ2", "0"),
+        ("λ2", "0.01"),
+        ("μ", "0.001"),
+        ("μ", "0.1"),
+    ]
+    for reading, shown in zip(READINGS, rows["λ2", "0"], strict=False):
+        label = next(
+            p.label for p in points(study) if (p.parameter, p.value, p.reading) == ("lambda2", 0, reading)
+        )
+        value = study.values(label, "mAP", bits=32)
+        assert shown == ("diverged" if value is None else str(value))
+    assert rows["μ", "0.1"][0] == "diverged"  # the equations as printed
+    assert rows["n_t", "100"][-1] == "0.786"
+    auto = study.values("FCOH", "mAP", bits=32)
+    assert f"Auto reaches {auto}" in section.finding
+    (figure,) = section.figures.values()
+    assert [axes.get_title(loc="left") for axes in figure.axes] == list(parameters.SYMBOLS.values())
+
+
+def test_nothing_measured_is_said(tmp_path: Path) -> None:
+    section = EXPERIMENT.show(small_study(tmp_path))
+    assert section.finding == "Nothing is measured yet."
+    assert not section.figures
