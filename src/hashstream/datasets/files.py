@@ -16,6 +16,7 @@ __all__ = ["SUFFIXES", "is_file_name", "load_file"]
 
 SUFFIXES = (".npz", ".npy", ".mat")
 
+_NOTE = "Data of your own: compare between methods."
 _FEATURES, _LABELS, _CLASSES = ("x", "X", "features"), ("y", "Y", "labels"), ("classes", "wnids")
 
 
@@ -54,7 +55,7 @@ def load_file(path: str | Path, *, labels: Any = None) -> Dataset:
     else:
         raise DatasetError(f"{path} ends in {suffix or 'nothing'}: it has to be one of {', '.join(SUFFIXES)}")
     try:
-        return from_arrays(X, y, name=path.name, classes=classes, source=f"read from {path}")
+        return from_arrays(X, y, name=path.name, classes=classes, source=f"read from {path}", note=_NOTE)
     except ValueError as error:
         raise DatasetError(f"{path}: {error}") from error
 
