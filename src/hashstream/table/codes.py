@@ -1,0 +1,204 @@
+"""The codes of the items that are alive, grouped by version; as views that never change.
+
+A `View` is all that a search needs. The writer makes the next one from the last and puts it in its place by one
+assignment, so a reader sees one state and never waits. What did not change is shared between views; buffers grow at
+the end only, behind the rows that earlier views look at.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType
+
+import numpy as np
+
+from hashstream.hashers import OnlineHasher
+from hashstream.table.change import Change
+from hashstream.table.ids import Column, grown
+
+__all__ = ["Part", "View", "locate", "merged"]
+
+MANY = 4096  # slots, from where on a mask over all slots is faster than looking for each
+FEW_DEAD = 1024  # rows of a part that may be dead before it is written anew, and ...
+DEAD_SHARE = 256  # ... one in so many, where that is more
+MAX_PARTS = 4  # of one version
+
+NOTHING = np.empty(0, np.int64)
+
+
+@dataclass(frozen=True, eq=False)
+class Part:
+    """Codes of one version in the order of their slots: rows `start` to `stop` of two buffers, except the dead ones.
+
+    codes : (capacity, width) uint8. slots : (capacity,) uint32, ascending.
+    dead : ascending rows of the buffers between start and stop, int64; always few (`FEW_DEAD`).
+    """
+
+    version: int
+    codes: np.ndarray
+    slots: np.ndarray
+    start: int
+    stop: int
+    dead: np.ndarray = field(default_factory=lambda: NOTHING)
+
+    def __len__(self) -> int:
+        """Items alive."""
+        return int(self.stop - self.start - len(self.dead))
+
+    def rows(self) -> tuple[np.ndarray, np.ndarray]:
+        """Codes and slots of the items alive; views of the buffers where nothing is dead."""
+        codes, slots = self.codes[self.start : self.stop], self.slots[self.start : self.stop]
+        if len(self.dead):
+            gone = self.dead - self.start
+            codes, slots = np.delete(codes, gone, axis=0), np.delete(slots, gone)
+        return codes, slots
+
+    def find(self, slots: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Which of the slots are alive here, (n,) bool, and the buffer rows of those."""
+        held = self.slots[self.start : self.stop]
+        at = np.searchsorted(held, slots.astype(np.uint32, copy=False))
+        there = at < len(held)
+        there[there] = held[at[there]] == slots[there]
+        rows = at[there] + self.start
+        if len(self.dead) and len(rows):
+            alive = ~np.isin(rows, self.dead)
+            there[there] = alive
+            rows = rows[alive]
+        return there, rows
+
+    def rows_in(self, mask: np.ndarray) -> np.ndarray:
+        """The live buffer rows whose slots are marked in `mask`, (n_slots,) bool; slots beyond it are not."""
+        held = self.slots[self.start : self.stop]
+        rows = np.flatnonzero(mask[held[: np.searchsorted(held, len(mask))]]) + self.start
+        return np.setdiff1d(rows, self.dead, assume_unique=True) if len(self.dead) else rows
+
+    def without(self, rows: np.ndarray) -> Part | None:
+        """The part after some of its live rows (of the buffers, ascending) have died; None where none is left."""
+        if len(rows) == len(self):
+            return None
+        first = len(rows) and rows[0] == self.start and not len(self.dead)
+        if first and rows[-1] - rows[0] + 1 == len(rows):
+            return replace(self, start=self.start + len(rows))
+        dead = np.union1d(self.dead, rows)
+        part = replace(self, dead=dead)
+        if len(dead) > max(FEW_DEAD, (self.stop - self.start) // DEAD_SHARE):
+            codes, slots = part.rows()
+            return Part(self.version, codes, slots, 0, len(slots))
+        return part
+
+    def extended(self, slots: np.ndarray, codes: np.ndarray) -> Part:
+        """The part with items behind it, whose slots are larger than all of its own."""
+        return replace(
+            self,
+            codes=grown(self.codes, self.stop, codes),
+            slots=grown(self.slots, self.stop, slots),
+            stop=self.stop + len(slots),
+        )
+
+    @property
+    def nbytes(self) -> int:
+        return int((self.stop - self.start) * (self.codes.shape[1] + 4) + self.dead.nbytes)
+
+
+@dataclass(frozen=True, eq=False)
+class View:
+    """One consistent state of a table.
+
+    parts : every live item is in exactly one. column : the ids by slot; None before the first item.
+    encoders : version -> the hash functions, for every version alive and the newest.
+    newest : the version that new items get; -1 before anything was learned.
+    """
+
+    width: int
+    parts: tuple[Part, ...] = ()
+    column: Column | None = None
+    encoders: Mapping[int, OnlineHasher] = field(default_factory=lambda: MappingProxyType({}))
+    newest: int = -1
+
+    def __len__(self) -> int:
+        return sum(len(part) for part in self.parts)
+
+    @property
+    def n_slots(self) -> int:
+        return 0 if self.column is None else len(self.column)
+
+    def counts(self) -> dict[int, int]:
+        """Version -> items alive, oldest first."""
+        found: dict[int, int] = {}
+        for part in self.parts:
+            found[part.version] = found.get(part.version, 0) + len(part)
+        return dict(sorted(found.items()))
+
+    def live(self) -> np.ndarray:
+        """The slots of all items alive, ascending, uint32."""
+        slots = [part.rows()[1] for part in self.parts]
+        if len(slots) == 1:
+            return slots[0]
+        return np.sort(np.concatenate([np.empty(0, np.uint32), *slots]))
+
+    def applied(self, change: Change, column: Column | None) -> View:
+        """The view after `change`; `column` is the one with the ids of the added items."""
+        recoded = [piece.slots for piece in change.recoded]
+        parts = dropped(self.parts, np.sort(np.concatenate([change.removed, *recoded])))
+        for piece in change.recoded:
+            parts = joined(parts, piece.version, piece.slots, piece.codes)
+        if change.added is not None and len(change.added.codes):
+            added = change.added
+            slots = np.arange(added.first_slot, added.first_slot + len(added.codes), dtype=np.uint32)
+            parts = joined(parts, added.version, slots, added.codes)
+        return replace(self, parts=parts, column=column)
+
+    def with_encoders(self, known: Mapping[int, OnlineHasher], newest: int) -> View:
+        """The view with the encoders, out of `known`, of the versions that are alive and of the newest."""
+        alive = {part.version for part in self.parts} | ({newest} if newest >= 0 else set())
+        return replace(self, encoders=MappingProxyType({v: known[v] for v in sorted(alive)}), newest=newest)
+
+
+def dropped(parts: Iterable[Part], slots: np.ndarray) -> tuple[Part, ...]:
+    """The parts without the items at these slots (ascending)."""
+    left = []
+    mask = None
+    if len(slots) > MANY:
+        mask = np.zeros(int(slots[-1]) + 1, bool)
+        mask[slots] = True
+    for part in parts:
+        rows = part.find(slots)[1] if mask is None else part.rows_in(mask)
+        kept = part.without(rows) if len(rows) else part
+        if kept is not None:
+            left.append(kept)
+    return tuple(left)
+
+
+def joined(parts: tuple[Part, ...], version: int, slots: np.ndarray, codes: np.ndarray) -> tuple[Part, ...]:
+    """The parts with more items of a version: behind one of its parts where that keeps the order of slots, merged
+    with one that is not much larger, or else in a part of their own."""
+    if not len(slots):
+        return parts
+    same = [part for part in parts if part.version == version]
+    before = [part for part in same if part.slots[part.stop - 1] < slots[0]]
+    new = Part(version, codes, slots, 0, len(slots))
+    if before:
+        old = max(before, key=lambda part: int(part.slots[part.stop - 1]))
+        return tuple(part.extended(slots, codes) if part is old else part for part in parts)
+    small = [part for part in same if len(part) <= 4 * len(slots)]
+    gone = same if len(same) >= MAX_PARTS else small
+    return (*(part for part in parts if part not in gone), merged(version, [*gone, new]))
+
+
+def merged(version: int, parts: list[Part]) -> Part:
+    """One part with the items of several of one version."""
+    if len(parts) == 1:
+        return parts[0]
+    rows = [part.rows() for part in parts]
+    slots = np.concatenate([slots for _, slots in rows])
+    order = np.argsort(slots, kind="stable")
+    return Part(version, np.concatenate([codes for codes, _ in rows])[order], slots[order], 0, len(slots))
+
+
+def locate(parts: Iterable[Part], slots: np.ndarray) -> Iterator[tuple[Part, np.ndarray, np.ndarray]]:
+    """For each part that holds any of the slots: the part, their positions among `slots`, and their buffer rows."""
+    for part in parts:
+        there, rows = part.find(slots)
+        if len(rows):
+            yield part, np.flatnonzero(there), rows

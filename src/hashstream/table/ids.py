@@ -1,0 +1,297 @@
+"""The user's ids: a column of them by slot, and an index from id to slot.
+
+A slot is an item's place in the order of insertion: 0, 1, 2, ... An id that is stored again takes a new slot. Both
+columns grow at the end only, in buffers that views of before share; a view remembers how long it is.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+import numpy as np
+
+__all__ = ["Column", "Index", "IntColumn", "StrColumn", "as_ids", "column_of", "repeated"]
+
+EMPTY = np.uint32(0xFFFFFFFF)
+GONE = np.uint32(0xFFFFFFFE)
+MAX_SLOTS = int(GONE)
+FULLEST = 0.7  # share of cells that may be taken
+EMPTIEST = 0.55  # share that is taken when they have been laid out anew
+
+
+def as_ids(ids: Any) -> np.ndarray:
+    """Ids as a 1-D array: int64, or object holding str. A ValueError says what else was found."""
+    array = np.asarray(ids)
+    if array.ndim != 1:
+        raise ValueError(f"ids must be 1-D, one an item, not of shape {array.shape}")
+    if array.dtype.kind in "iu":
+        if array.dtype.kind == "u" and len(array) and int(array.max()) > np.iinfo(np.int64).max:
+            raise ValueError(f"ids must fit into 64 bits with a sign: {int(array.max())} does not")
+        return array.astype(np.int64, copy=False)
+    if array.dtype.kind == "U":
+        if not isinstance(ids, np.ndarray):  # NumPy has made strings of everything
+            for row, one in enumerate(ids):
+                if not isinstance(one, str):
+                    raise ValueError(_neither(row, one))
+        return array.astype(object)
+    if array.dtype.kind == "O" and all(isinstance(one, str) for one in array):
+        return array
+    if array.dtype.kind == "O" and all(
+        isinstance(one, (int, np.integer)) and not isinstance(one, bool) for one in array
+    ):
+        try:
+            return array.astype(np.int64)
+        except OverflowError as error:
+            raise ValueError(f"ids must fit into 64 bits with a sign: {error}") from None
+    if not len(array):
+        return np.empty(0, np.int64)
+    flat = array.tolist()
+    row = next((i for i, one in enumerate(flat) if not isinstance(one, str)), 0)
+    raise ValueError(_neither(row, flat[row]))
+
+
+def _neither(row: int, one: Any) -> str:
+    return f"ids must be whole numbers, or all strings: ids[{row}] is {one!r}"
+
+
+def repeated(ids: np.ndarray) -> list[Any]:
+    """The ids that occur more than once."""
+    if ids.dtype == object:
+        seen: set[str] = set()
+        return sorted({one for one in ids if one in seen or seen.add(one)})  # type: ignore[func-returns-value]
+    values, counts = np.unique(ids, return_counts=True)
+    found: list[Any] = values[counts > 1].tolist()
+    return found
+
+
+class Column(Protocol):
+    """Ids by slot."""
+
+    kind: str
+
+    def __len__(self) -> int: ...
+
+    def extended(self, ids: np.ndarray) -> Column:
+        """The column with `ids` behind it. This one stays as it is; only the newest may be extended."""
+
+    def take(self, slots: np.ndarray) -> np.ndarray:
+        """The ids of slots of any shape: int64, or object holding str."""
+
+    def hashes(self, first: int, last: int) -> np.ndarray:
+        """64-bit hashes of the ids of slots first to last, uint64."""
+
+    def hash_of(self, ids: np.ndarray) -> np.ndarray:
+        """The same of ids that are given."""
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """What `column_of` makes it from again."""
+
+    @property
+    def nbytes(self) -> int: ...
+
+
+def column_of(kind: str, arrays: dict[str, np.ndarray] | None = None) -> Column:
+    """An empty column of kind "int" or "str", or the one whose `arrays` these are."""
+    if kind == "int":
+        return IntColumn() if arrays is None else IntColumn(arrays["ids"])
+    return StrColumn() if arrays is None else StrColumn(arrays["text"], arrays["ends"])
+
+
+def grown(buffer: np.ndarray, used: int, more: np.ndarray) -> np.ndarray:
+    """A buffer that holds `more` (n, ...) behind its first `used` rows: the same one where it has room."""
+    need = used + len(more)
+    if need > len(buffer) or not buffer.flags.writeable:
+        larger = np.empty((max(need, used + used // 2, 64), *buffer.shape[1:]), buffer.dtype)
+        larger[:used] = buffer[:used]
+        buffer = larger
+    buffer[used:need] = more
+    return buffer
+
+
+class IntColumn:
+    """Whole numbers, 8 bytes each."""
+
+    kind = "int"
+
+    def __init__(self, buffer: np.ndarray | None = None, n: int | None = None) -> None:
+        self._buffer = np.empty(0, np.int64) if buffer is None else buffer
+        self._n = len(self._buffer) if n is None else n
+
+    def __len__(self) -> int:
+        return self._n
+
+    def extended(self, ids: np.ndarray) -> IntColumn:
+        return IntColumn(grown(self._buffer, self._n, ids), self._n + len(ids))
+
+    def take(self, slots: np.ndarray) -> np.ndarray:
+        ids: np.ndarray = self._buffer[slots]
+        return ids
+
+    def hashes(self, first: int, last: int) -> np.ndarray:
+        return self.hash_of(self._buffer[first:last])
+
+    def hash_of(self, ids: np.ndarray) -> np.ndarray:
+        return mixed(ids.view(np.uint64))
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        return {"ids": self._buffer[: self._n]}
+
+    @property
+    def nbytes(self) -> int:
+        return 8 * self._n
+
+
+class StrColumn:
+    """Strings as UTF-8, one behind the other; `ends[i]` is where string i ends."""
+
+    kind = "str"
+
+    def __init__(
+        self, text: np.ndarray | None = None, ends: np.ndarray | None = None, n: int | None = None
+    ) -> None:
+        self._text = np.empty(0, np.uint8) if text is None else text
+        self._ends = np.empty(0, np.int64) if ends is None else ends
+        self._n = len(self._ends) if n is None else n
+
+    def __len__(self) -> int:
+        return self._n
+
+    def _end(self, n: int) -> int:
+        return int(self._ends[n - 1]) if n else 0
+
+    def extended(self, ids: np.ndarray) -> StrColumn:
+        text, ends = _encoded(ids)
+        used = self._end(self._n)
+        return StrColumn(
+            grown(self._text, used, text), grown(self._ends, self._n, ends + used), self._n + len(ids)
+        )
+
+    def take(self, slots: np.ndarray) -> np.ndarray:
+        slots = np.asarray(slots)
+        out = np.empty(slots.shape, object)
+        flat = out.reshape(-1)
+        for i, slot in enumerate(slots.reshape(-1).tolist()):
+            flat[i] = self._text[self._end(slot) : self._ends[slot]].tobytes().decode()
+        return flat.reshape(slots.shape)
+
+    def hashes(self, first: int, last: int) -> np.ndarray:
+        start = self._end(first)
+        return _hash_texts(self._text[start : self._end(last)], self._ends[first:last] - start)
+
+    def hash_of(self, ids: np.ndarray) -> np.ndarray:
+        return _hash_texts(*_encoded(ids))
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        return {"text": self._text[: self._end(self._n)], "ends": self._ends[: self._n]}
+
+    @property
+    def nbytes(self) -> int:
+        return 8 * self._n + self._end(self._n)
+
+
+def _encoded(ids: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    raw = [one.encode() for one in ids]
+    return np.frombuffer(b"".join(raw), np.uint8), np.cumsum([len(one) for one in raw], dtype=np.int64)
+
+
+def _hash_texts(text: np.ndarray, ends: np.ndarray, block: int = 1 << 20) -> np.ndarray:
+    """A polynomial in each string's bytes and its length, mixed; in blocks, since a byte takes 24 bytes meanwhile."""
+    out = np.empty(len(ends), np.uint64)
+    for first in range(0, len(ends), block):
+        stops = ends[first : first + block]
+        start = int(ends[first - 1]) if first else 0
+        lengths = np.diff(stops, prepend=start)
+        place = np.arange(start, int(stops[-1])) - np.repeat(stops - lengths, lengths)
+        terms = (text[start : int(stops[-1])].astype(np.uint64) + np.uint64(1)) * mixed(
+            place.astype(np.uint64)
+        )
+        total = np.zeros(len(terms) + 1, np.uint64)
+        np.cumsum(terms, out=total[1:])
+        out[first : first + block] = total[stops - start] - total[stops - lengths - start]
+    return mixed(out)
+
+
+def mixed(x: np.ndarray) -> np.ndarray:
+    """The finaliser of SplitMix64: every bit of the input moves every bit of the result."""
+    x = x + np.uint64(0x9E3779B97F4A7C15)
+    x ^= x >> np.uint64(30)
+    x *= np.uint64(0xBF58476D1CE4E5B9)
+    x ^= x >> np.uint64(27)
+    x *= np.uint64(0x94D049BB133111EB)
+    x ^= x >> np.uint64(31)
+    return x
+
+
+class Index:
+    """Id -> slot of the items that are alive: an open-addressing table of 4-byte cells over a column.
+
+    It holds no ids of its own: a cell is a slot, and the column says whose it is. One writer; readers look up while
+    the table's publishing lock is theirs.
+    """
+
+    def __init__(self, column: Column, live: np.ndarray) -> None:
+        """`live` : the slots that are alive, ascending, of any integer dtype."""
+        self._cells = np.full(64 + int(len(live) / EMPTIEST), EMPTY, np.uint32)
+        self._taken = 0
+        step = 1 << 20
+        for start in range(0, len(live), step):
+            slots = np.asarray(live[start : start + step], np.int64)
+            low, high = (int(slots[0]), int(slots[-1]) + 1) if len(slots) else (0, 0)
+            if high - low == len(slots):
+                hashes = column.hashes(low, high)
+            else:
+                hashes = column.hash_of(column.take(slots))
+            self._insert(hashes, slots)
+
+    @property
+    def nbytes(self) -> int:
+        return self._cells.nbytes
+
+    def find(self, column: Column, ids: np.ndarray) -> np.ndarray:
+        """The slots of ids, int64, -1 where an id is not stored."""
+        return self._find(column, ids)[0]
+
+    def _find(self, column: Column, ids: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        at = self._home(column.hash_of(ids))
+        found = np.full(len(ids), -1, np.int64)
+        where = np.full(len(ids), -1, np.int64)
+        open_ = np.arange(len(ids))
+        while len(open_):
+            cells = self._cells[at[open_]]
+            held = cells < GONE
+            slots = cells[held].astype(np.int64)
+            mine = open_[held]
+            same = column.take(slots) == ids[mine]
+            found[mine[same]], where[mine[same]] = slots[same], at[mine[same]]
+            open_ = open_[(cells != EMPTY) & (found[open_] < 0)]
+            at[open_] = (at[open_] + 1) % len(self._cells)
+        return found, where
+
+    def _home(self, hashes: np.ndarray) -> np.ndarray:
+        """The cell where the search for a hash begins: its upper half, scaled to the number of cells."""
+        return ((hashes >> np.uint64(32)) * np.uint64(len(self._cells)) >> np.uint64(32)).astype(np.int64)
+
+    def change(self, column: Column, gone: np.ndarray, ids: np.ndarray, first_slot: int) -> None:
+        """Take out the ids in `gone`, then enter `ids` at the slots from `first_slot` on; there must be room."""
+        if len(gone):
+            where = self._find(column, gone)[1]
+            self._cells[where[where >= 0]] = GONE
+        slots = first_slot + np.arange(len(ids), dtype=np.int64)
+        self._insert(column.hashes(first_slot, first_slot + len(ids)), slots)
+
+    def crowded(self, more: int) -> bool:
+        """Whether `more` ids need the cells to be laid out anew."""
+        return self._taken + more > FULLEST * len(self._cells)
+
+    def _insert(self, hashes: np.ndarray, slots: np.ndarray) -> None:
+        """Enter slots whose ids are not there. All try at once; where two want one cell, the loser goes on."""
+        at = self._home(hashes)
+        cells = slots.astype(np.uint32)
+        open_ = np.arange(len(slots))
+        while len(open_):
+            here = at[open_]
+            free = self._cells[here] == EMPTY
+            self._cells[here[free]] = cells[open_[free]]
+            open_ = open_[self._cells[here] != cells[open_]]
+            at[open_] = (at[open_] + 1) % len(self._cells)
+        self._taken += len(slots)
