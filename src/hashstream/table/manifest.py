@@ -1,0 +1,290 @@
+"""The manifest: one SQLite file with everything but the features. Its transactions are the table's only commits.
+
+It is in WAL mode: a commit is one append and one fsync (a rollback journal needs three), and readers of other processes
+go on while it is written. With durability "full" (synchronous=FULL) every commit is synced before it returns; with
+"fast" (synchronous=NORMAL) none is: the file stays whole after a power loss, but may be older than what was
+acknowledged.
+
+SQLite has no checksums of its own outside the log, so every row here has one, over all of its fields. What is read
+is verified when it is read.
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from hashstream.table.errors import TableError
+from hashstream.table.failpoints import reach
+from hashstream.table.packing import checked, checksum, pack, unpack
+
+__all__ = ["FORMAT", "Manifest"]
+
+APPLICATION = 0x48535442  # "HSTB"
+FORMAT = 1
+WAL_PAGES = 16384  # 64 MB of log before it is carried over into the file
+BLOB_BYTES = 64 << 20  # of an image's part in one row
+
+SCHEMA = """
+CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL, crc INTEGER NOT NULL) WITHOUT ROWID;
+CREATE TABLE segments (number INTEGER PRIMARY KEY, first_slot INTEGER NOT NULL, crc INTEGER NOT NULL);
+CREATE TABLE batches (
+    seq INTEGER PRIMARY KEY, first_slot INTEGER NOT NULL, n_rows INTEGER NOT NULL, learned INTEGER NOT NULL,
+    version INTEGER NOT NULL, features_crc INTEGER NOT NULL, model_crc INTEGER NOT NULL, y BLOB, crc INTEGER NOT NULL);
+CREATE UNIQUE INDEX batch_slots ON batches (first_slot);
+CREATE TABLE log (seq INTEGER PRIMARY KEY, change BLOB NOT NULL, crc INTEGER NOT NULL);
+CREATE TABLE image (name TEXT, part INTEGER, bytes BLOB NOT NULL, crc INTEGER NOT NULL, PRIMARY KEY (name, part));
+CREATE TABLE models (kind TEXT, version INTEGER, seq INTEGER NOT NULL, hasher BLOB NOT NULL, crc INTEGER NOT NULL,
+    PRIMARY KEY (kind, version));
+CREATE TABLE reservoir (
+    place INTEGER PRIMARY KEY, slot INTEGER NOT NULL, features BLOB NOT NULL, label TEXT, crc INTEGER NOT NULL);
+"""
+
+
+class Manifest:
+    """Rows of the manifest, checked. One connection that writes (or reads), used under the table's lock."""
+
+    def __init__(self, path: Path, *, mode: str, sync: bool = True) -> None:
+        """mode : "create", "write" or "read"."""
+        self.path = path
+        self._unsure = False  # whether a commit failed in a way that leaves open what is on the disk
+        if mode != "create" and not path.exists():
+            raise TableError(f"{path} is not there: {path.parent} is not a table")
+        try:
+            uri = f"{path.absolute().as_uri()}?mode={'ro' if mode == 'read' else 'rwc' if mode == 'create' else 'rw'}"
+            self._db = sqlite3.connect(
+                uri, uri=True, isolation_level=None, check_same_thread=False, timeout=30
+            )
+            if mode == "create":
+                self._create()
+            else:
+                self._check_format()
+            if mode != "read":
+                self._db.execute("PRAGMA journal_mode = WAL")
+                self._db.execute(f"PRAGMA synchronous = {'FULL' if sync else 'NORMAL'}")
+                self._db.execute(f"PRAGMA wal_autocheckpoint = {WAL_PAGES}")
+        except sqlite3.Error as error:
+            raise self.damaged(error) from error
+
+    def _create(self) -> None:
+        self._db.execute("PRAGMA journal_mode = WAL")
+        self._db.executescript(
+            f"BEGIN; PRAGMA application_id = {APPLICATION}; PRAGMA user_version = {FORMAT}; {SCHEMA} COMMIT;"
+        )
+
+    def _check_format(self) -> None:
+        application = self._one("PRAGMA application_id")[0]
+        version = self._one("PRAGMA user_version")[0]
+        if application != APPLICATION:
+            raise TableError(f"{self.path} is damaged, or not the manifest of a table")
+        if version > FORMAT:
+            raise TableError(
+                f"{self.path} has format {version}; this version of hashstream reads up to {FORMAT}: update hashstream"
+            )
+        if version < 1:
+            raise TableError(f"{self.path} is damaged: its format is {version}")
+
+    def damaged(self, error: sqlite3.Error) -> TableError:
+        text = str(error)
+        if "full" in text:
+            return TableError(
+                f"the disk is full: {self.path} could not be written. The table is as it was before."
+            )
+        if "locked" in text or "unable to open" in text:
+            return TableError(f"{self.path} cannot be opened: {text}")
+        return TableError(f"{self.path} is damaged: {text}. Restore it from a copy; nothing was changed.")
+
+    def _one(self, sql: str, *values: Any) -> Any:
+        return self._db.execute(sql, values).fetchone()
+
+    def _all(self, sql: str, *values: Any) -> list[Any]:
+        return self._db.execute(sql, values).fetchall()
+
+    # ---- transactions
+
+    @contextmanager
+    def transaction(self, name: str = "commit") -> Iterator[None]:
+        """All or nothing; passes the fail-points `name`.before and `name`.after."""
+        if self._unsure:
+            raise TableError(
+                f"the last commit to {self.path} failed half-way: close the table and open it again"
+            )
+        try:
+            self._db.execute("BEGIN IMMEDIATE")
+            try:
+                yield
+                reach(f"{name}.before")
+                try:
+                    self._db.execute("COMMIT")
+                except sqlite3.Error as error:
+                    self._unsure = "full" not in str(error)
+                    raise
+            except BaseException:
+                if self._db.in_transaction:
+                    self._db.execute("ROLLBACK")
+                raise
+        except sqlite3.Error as error:
+            raise self.damaged(error) from error
+        reach(f"{name}.after")
+
+    @contextmanager
+    def reading(self) -> Iterator[None]:
+        """All reads within the block see one commit."""
+        try:
+            self._db.execute("BEGIN")
+            try:
+                yield
+            finally:
+                if self._db.in_transaction:
+                    self._db.execute("COMMIT")
+        except sqlite3.Error as error:
+            raise self.damaged(error) from error
+        except (UnicodeDecodeError, OverflowError) as error:  # text of a damaged page
+            raise TableError(f"{self.path} is damaged: {error}") from error
+
+    # ---- small facts
+
+    def put(self, key: str, value: Any) -> None:
+        text = json.dumps(value, sort_keys=True)
+        self._db.execute("INSERT OR REPLACE INTO meta VALUES (?, ?, ?)", (key, text, checksum(key, text)))
+
+    def get(self, key: str) -> Any:
+        row = self._one("SELECT value, crc FROM meta WHERE key = ?", key)
+        if row is None:
+            raise TableError(f"{self.path} is damaged: it does not say {key!r}")
+        checked(f"{self.path} ({key})", row[1], key, row[0])
+        return json.loads(row[0])
+
+    def put_segment(self, number: int, first_slot: int) -> None:
+        self._db.execute(
+            "INSERT INTO segments VALUES (?, ?, ?)", (number, first_slot, checksum(number, first_slot))
+        )
+
+    def segments(self) -> list[tuple[int, int]]:
+        """(number, first slot) of each, ascending."""
+        rows = self._all("SELECT number, first_slot, crc FROM segments ORDER BY number")
+        for number, first_slot, crc in rows:
+            checked(f"{self.path} (segment {number})", crc, number, first_slot)
+        return [(number, first_slot) for number, first_slot, _ in rows]
+
+    # ---- batches
+
+    def put_batch(self, *fields: Any) -> None:
+        """seq, first_slot, n_rows, learned, version, features_crc, model_crc, y."""
+        self._db.execute(
+            "INSERT INTO batches VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", (*fields, checksum(*fields))
+        )
+
+    def batches(self, where: str, *values: Any) -> Iterator[tuple[Any, ...]]:
+        """The fields of `put_batch` for batches that fulfil a condition, in order."""
+        for *fields, crc in self._db.execute(f"SELECT * FROM batches WHERE {where} ORDER BY seq", values):
+            checked(f"{self.path} (batch {fields[0]})", crc, *fields)
+            yield tuple(fields)
+
+    # ---- changes since the image
+
+    def put_change(self, seq: int, raw: bytes) -> None:
+        self._db.execute("INSERT INTO log VALUES (?, ?, ?)", (seq, raw, checksum(seq, raw)))
+
+    def changes(self, after: int) -> Iterator[tuple[int, dict[str, np.ndarray]]]:
+        for seq, raw, crc in self._db.execute("SELECT * FROM log WHERE seq > ? ORDER BY seq", (after,)):
+            checked(f"{self.path} (change {seq})", crc, seq, raw)
+            yield seq, unpack(raw)
+
+    def forget_changes(self) -> None:
+        self._db.execute("DELETE FROM log")
+
+    # ---- the image: all items as of one change
+
+    def put_image(self, arrays: dict[str, np.ndarray]) -> int:
+        """Instead of the last one; returns how many bytes it has."""
+        self._db.execute("DELETE FROM image")
+        total = 0
+        for name, array in arrays.items():
+            rows = max(1, BLOB_BYTES // max(1, array.itemsize * int(np.prod(array.shape[1:]))))
+            for part, start in enumerate(range(0, max(1, len(array)), rows)):
+                raw = pack({"": array[start : start + rows]})
+                total += len(raw)
+                self._db.execute(
+                    "INSERT INTO image VALUES (?, ?, ?, ?)", (name, part, raw, checksum(name, part, raw))
+                )
+        return total
+
+    def image(self) -> dict[str, np.ndarray]:
+        parts: dict[str, list[np.ndarray]] = {}
+        for name, part, raw, crc in self._db.execute("SELECT * FROM image ORDER BY name, part"):
+            checked(f"{self.path} (image, {name})", crc, name, part, raw)
+            parts.setdefault(name, []).append(unpack(raw)[""])
+        return {name: some[0] if len(some) == 1 else np.concatenate(some) for name, some in parts.items()}
+
+    # ---- hash functions
+
+    def put_model(self, kind: str, version: int, seq: int, raw: bytes) -> None:
+        """kind : "checkpoint", of which there is one, or "encoder", one for each old version alive."""
+        if kind == "checkpoint":
+            self._db.execute("DELETE FROM models WHERE kind = 'checkpoint'")
+        fields = (kind, version, seq, raw)
+        self._db.execute("INSERT OR REPLACE INTO models VALUES (?, ?, ?, ?, ?)", (*fields, checksum(*fields)))
+
+    def models(self, kind: str) -> Iterator[tuple[int, int, bytes]]:
+        """(version, seq, bytes) of each."""
+        for fields in self._db.execute("SELECT * FROM models WHERE kind = ? ORDER BY version", (kind,)):
+            checked(f"{self.path} ({kind} {fields[1]})", fields[4], *fields[:4])
+            yield fields[1], fields[2], fields[3]
+
+    def encoders(self) -> set[int]:
+        """The versions that have one."""
+        return {version for (version,) in self._all("SELECT version FROM models WHERE kind = 'encoder'")}
+
+    def forget_encoders(self, versions: set[int]) -> None:
+        for version in versions:
+            self._db.execute("DELETE FROM models WHERE kind = 'encoder' AND version = ?", (version,))
+
+    # ---- the reservoir
+
+    def put_seat(self, place: int, slot: int, features: bytes, label: str | None) -> None:
+        fields = (place, slot, features, label)
+        self._db.execute(
+            "INSERT OR REPLACE INTO reservoir VALUES (?, ?, ?, ?, ?)", (*fields, checksum(*fields))
+        )
+
+    def free_seat(self, place: int) -> None:
+        self._db.execute("DELETE FROM reservoir WHERE place = ?", (place,))
+
+    def seats(self) -> Iterator[tuple[int, int, bytes, str | None]]:
+        for *fields, crc in self._db.execute("SELECT * FROM reservoir ORDER BY place"):
+            checked(f"{self.path} (reservoir, place {fields[0]})", crc, *fields)
+            place, slot, features, label = fields
+            yield place, slot, features, label
+
+    # ---- whole files
+
+    def forget_items(self) -> None:
+        """All rows about items, before others take their place."""
+        for name in ("batches", "segments", "log", "image", "reservoir"):
+            self._db.execute(f"DELETE FROM {name}")
+
+    def quick_check(self) -> None:
+        """SQLite's own check of its pages."""
+        try:
+            found = self._all("PRAGMA quick_check(1)")
+        except sqlite3.Error as error:
+            raise self.damaged(error) from error
+        if found != [("ok",)]:
+            raise TableError(f"{self.path} is damaged: {found[0][0]}")
+
+    def copy_to(self, path: Path) -> None:
+        """A consistent copy, of one commit, while others write."""
+        try:
+            self._db.execute("VACUUM INTO ?", (str(path),))
+        except sqlite3.Error as error:
+            raise self.damaged(error) from error
+
+    def close(self) -> None:
+        self._db.close()

@@ -1,0 +1,116 @@
+"""Arrays, rows and labels as bytes with a checksum: what the manifest's blobs are made of."""
+
+from __future__ import annotations
+
+import json
+import zlib
+from typing import Any
+
+import numpy as np
+
+from hashstream.table.errors import TableError
+
+__all__ = [
+    "checked",
+    "checksum",
+    "pack",
+    "pack_label",
+    "pack_labels",
+    "unpack",
+    "unpack_label",
+    "unpack_labels",
+]
+
+ALIGN = 8
+
+
+def checksum(*fields: Any) -> int:
+    """CRC-32 over the fields in turn: bytes and arrays as they are, all else as it is printed."""
+    crc = 0
+    for field in fields:
+        if isinstance(field, np.ndarray):
+            field = np.ascontiguousarray(field).data.cast("B") if field.size else b""
+        elif not isinstance(field, (bytes, memoryview)):
+            field = f"\0{field!r}".encode()
+        crc = zlib.crc32(field, crc)
+    return crc
+
+
+def pack(arrays: dict[str, np.ndarray]) -> bytes:
+    """Named arrays as one blob: a JSON line of names, dtypes and shapes, then the bytes of each."""
+    head = json.dumps([[name, array.dtype.str, list(array.shape)] for name, array in arrays.items()]).encode()
+    parts = [len(head).to_bytes(4, "little"), head, b"\0" * (-(4 + len(head)) % ALIGN)]
+    for array in arrays.values():
+        raw = np.ascontiguousarray(array).tobytes()
+        parts += [raw, b"\0" * (-len(raw) % ALIGN)]
+    return b"".join(parts)
+
+
+def unpack(raw: bytes) -> dict[str, np.ndarray]:
+    """What `pack` was given, as read-only views of `raw`."""
+    size = int.from_bytes(raw[:4], "little")
+    at = 4 + size + -(4 + size) % ALIGN
+    arrays = {}
+    for name, dtype, shape in json.loads(raw[4 : 4 + size]):
+        count = int(np.prod(shape))
+        arrays[name] = np.frombuffer(raw, dtype, count, at).reshape(shape)
+        n_bytes = count * np.dtype(dtype).itemsize
+        at += n_bytes + -n_bytes % ALIGN
+    return arrays
+
+
+# ---- labels: exactly what was given, since the model is learned from them again
+
+
+def pack_labels(y: np.ndarray | None) -> bytes | None:
+    """The labels of a batch, (n,) or (n, C); a TypeError names a label that a folder cannot hold."""
+    if y is None:
+        return None
+    if y.dtype.kind in "iufbU":
+        return pack({"y": y})
+    if y.dtype.kind != "O":
+        raise TypeError(
+            f"y is of {y.dtype}: a table on disk takes labels that are strings, numbers or booleans"
+        )
+    text = json.dumps([_plain(label, row) for row, label in enumerate(y.tolist())])
+    return pack({"json": np.frombuffer(text.encode(), np.uint8)})
+
+
+def unpack_labels(raw: bytes | None) -> np.ndarray | None:
+    if raw is None:
+        return None
+    arrays = unpack(raw)
+    if "y" in arrays:
+        return arrays["y"]
+    values = json.loads(arrays["json"].tobytes())
+    y = np.empty(len(values), object)
+    y[:] = values
+    return y
+
+
+def pack_label(label: Any) -> str:
+    """One label, or one row of a label matrix, as JSON."""
+    if isinstance(label, np.ndarray):
+        return json.dumps(label.astype(int).tolist())
+    return json.dumps(_plain(label.item() if isinstance(label, np.generic) else label, 0))
+
+
+def unpack_label(text: str) -> Any:
+    label = json.loads(text)
+    return np.array(label, bool) if isinstance(label, list) else label
+
+
+def _plain(label: Any, row: int) -> Any:
+    if isinstance(label, (str, bool, int, float)):
+        return label
+    raise TypeError(
+        f"y[{row}] is a {type(label).__name__}: a table on disk takes labels that are strings, numbers or booleans"
+    )
+
+
+def checked(where: str, found: int, *fields: Any) -> None:
+    """TableError that names `where`, unless the checksum of the fields is the one that was found beside them."""
+    if checksum(*fields) != found:
+        raise TableError(
+            f"{where} is damaged: its checksum does not match its content. Restore it from a copy; nothing was changed."
+        )

@@ -1,0 +1,180 @@
+"""From a folder to a table in memory: the image and the changes since, the last checkpoint and the batches since.
+
+Codes are read, not made again. The model is: it starts from the last checkpoint and learns the later batches exactly
+as they were ingested, which gives the same bits on the same machine with the same libraries and threads.
+"""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+
+import numpy as np
+
+from hashstream.hashers import FormatError, OnlineHasher
+from hashstream.table.change import Change
+from hashstream.table.codes import Part, View
+from hashstream.table.encoders import encoder_checksum, from_bytes, frozen
+from hashstream.table.errors import TableError
+from hashstream.table.folder import FolderStore
+from hashstream.table.ids import Column, column_of
+from hashstream.table.packing import checked, unpack_label, unpack_labels
+from hashstream.table.reservoir import Reservoir
+
+__all__ = ["Recovered", "catch_up", "recover"]
+
+
+@dataclass(frozen=True)
+class Recovered:
+    """view : with all encoders. hasher : as of the last commit. replayed : rows that it has learned again."""
+
+    view: View
+    hasher: OnlineHasher
+    reservoir: Reservoir
+    replayed: int
+
+
+def recover(store: FolderStore) -> Recovered:
+    """The state of the last commit."""
+    with store.manifest.reading():
+        store.read_state()
+        checkpoint = list(store.manifest.models("checkpoint"))
+        if len(checkpoint) != 1:
+            raise TableError(f"{store.manifest.path} is damaged: it has no checkpoint of the hasher")
+        _, seq, raw = checkpoint[0]
+        hasher = _hasher(store, raw)
+        view = _items(store, int(store.config["width"]))
+        return _with_model(store, view, hasher, seq, {}, read_reservoir(store))
+
+
+def catch_up(store: FolderStore, before: Recovered, seq: int) -> Recovered | None:
+    """For a reader that has seen the commits up to `seq`: the state of the last commit, from those since; None where
+    they have been drawn together into an image meanwhile."""
+    with store.manifest.reading():
+        store.read_state()
+        if store.state["image"] > seq:
+            return None
+        view = _apply(store, before.view, seq)
+        return _with_model(store, view, before.hasher, seq, dict(before.view.encoders), read_reservoir(store))
+
+
+# ---- items
+
+
+def _items(store: FolderStore, width: int) -> View:
+    arrays, state = store.manifest.image(), store.state
+    column: Column | None = None
+    parts: list[Part] = []
+    if state["image"]:
+        try:
+            ids = {name[4:]: array for name, array in arrays.items() if name.startswith("ids.")}
+            if ids:
+                column = column_of(state["shape"]["ids"], ids)
+            for i, version in enumerate(arrays["versions"].tolist()):
+                codes, slots = arrays[f"part.{i}.codes"], arrays[f"part.{i}.slots"]
+                parts.append(Part(version, codes, slots, 0, len(slots)))
+        except KeyError as error:
+            raise TableError(f"{store.manifest.path} is damaged: its image lacks {error}") from error
+    return _apply(store, View(width, tuple(parts), column), int(state["image"]))
+
+
+def _apply(store: FolderStore, view: View, seq: int) -> View:
+    """The view after the changes behind `seq`."""
+    for at, arrays in store.manifest.changes(seq):
+        if at != seq + 1:
+            break
+        seq = at
+        change = Change.from_arrays(arrays)
+        column = view.column
+        if change.added is not None:
+            kind = "str" if change.added.ids.dtype == object else "int"
+            column = (column or column_of(kind)).extended(change.added.ids)
+        view = view.applied(change, column)
+    if seq != store.seq:
+        raise TableError(f"{store.manifest.path} is damaged: change {seq + 1} of {store.seq} is missing")
+    if len(view) != store.state["live"] or view.n_slots != store.state["n_slots"]:
+        raise TableError(
+            f"{store.manifest.path} is damaged: it should hold {store.state['live']} items in "
+            f"{store.state['n_slots']} slots, but has {len(view)} in {view.n_slots}"
+        )
+    return view
+
+
+# ---- the model
+
+
+def _hasher(store: FolderStore, raw: bytes) -> OnlineHasher:
+    try:
+        return from_bytes(raw)
+    except FormatError as error:
+        raise TableError(f"{store.manifest.path}: a saved hasher cannot be read: {error}") from error
+
+
+def _with_model(
+    store: FolderStore,
+    view: View,
+    hasher: OnlineHasher,
+    seq: int,
+    known: dict[int, OnlineHasher],
+    reservoir: Reservoir,
+) -> Recovered:
+    """Learn the batches behind `seq`, and collect the encoders of all versions alive."""
+    needed = set(view.counts())
+    for version, _, raw in store.manifest.models("encoder"):
+        if version in needed and version not in known:
+            known[version] = _hasher(store, raw)
+    if hasattr(hasher, "version_"):
+        known.setdefault(int(hasher.version_), frozen(hasher))
+    replayed = 0
+    for batch in store.manifest.batches("seq > ? AND learned", seq):
+        hasher = _learn_again(store, hasher, batch)
+        replayed += batch[2]
+        if int(hasher.version_) in needed:
+            known.setdefault(int(hasher.version_), frozen(hasher))
+    newest = int(hasher.version_) if hasattr(hasher, "version_") else -1
+    if newest >= 0:
+        known.setdefault(newest, frozen(hasher))
+    if lost := needed - set(known):
+        raise TableError(
+            f"{store.manifest.path} is damaged: it lacks the hash functions of version {min(lost)}, which items have"
+        )
+    return Recovered(view.with_encoders(known, newest), hasher, reservoir, replayed)
+
+
+def _learn_again(store: FolderStore, hasher: OnlineHasher, batch: tuple[object, ...]) -> OnlineHasher:
+    _, first, n_rows, _, version, features_crc, model_crc, raw = batch
+    assert isinstance(first, int)
+    assert isinstance(n_rows, int)
+    assert raw is None or isinstance(raw, bytes)
+    if store.segments is None:
+        raise TableError(
+            f"{store.manifest.path} is damaged: a table without features needs no batches learned again"
+        )
+    rows = [X for _, X in store.segments.blocks(first, first + n_rows)]
+    X = rows[0] if len(rows) == 1 else np.concatenate(rows)
+    assert isinstance(features_crc, int)
+    checked(f"{store._segment_of(first)} (slots {first} to {first + n_rows - 1})", features_crc, X)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # they were given when the batch was ingested
+        hasher.partial_fit(X, unpack_labels(raw))
+    if hasher.version_ != version or encoder_checksum(hasher) != model_crc:
+        warnings.warn(
+            f"{store.path}: learning slots {first} to {first + n_rows - 1} again gave other bits than at first, as "
+            "another machine, library or number of threads does; the model goes on from what was learned now",
+            UserWarning,
+            stacklevel=4,
+        )
+    return hasher
+
+
+def read_reservoir(store: FolderStore) -> Reservoir:
+    reservoir = Reservoir(int(store.config["reservoir_size"]))
+    if store.state["shape"] is None:
+        return reservoir
+    d, dtype = store.state["shape"]["d"], np.dtype(store.state["shape"]["dtype"])
+    reservoir.X = np.zeros((reservoir.size, d), dtype)
+    for place, slot, features, label in store.manifest.seats():
+        reservoir.slots[place] = slot
+        reservoir.X[place] = np.frombuffer(features, dtype)
+        reservoir.labels[place] = None if label is None else unpack_label(label)
+    return reservoir

@@ -1,0 +1,218 @@
+"""Whole tables written anew: without dead rows, from memory, or as a copy."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from hashstream.hashers import OnlineHasher
+from hashstream.table.codes import Part, View
+from hashstream.table.encoders import to_bytes
+from hashstream.table.errors import TableError
+from hashstream.table.failpoints import reach
+from hashstream.table.folder import MANIFEST, WITNESS, FolderStore, image_of
+from hashstream.table.ids import column_of
+from hashstream.table.manifest import Manifest
+from hashstream.table.packing import checksum, pack_label, pack_labels
+from hashstream.table.reservoir import Reservoir
+from hashstream.table.segments import START, FileSegments, sync_folder
+from hashstream.table.store import Store
+from hashstream.table.witness import Witness
+
+__all__ = ["copy_folder", "rewrite", "save_memory"]
+
+BLOCK = 1 << 16  # ids that are copied at once
+
+
+def copy_folder(store: FolderStore, path: Path) -> None:
+    """A copy as of one commit. The manifest is copied first: rows of features that it knows never change."""
+    part = path.with_name(f"{path.name}.{os.getpid()}.part")
+    part.mkdir(parents=True)
+    try:
+        with store.files:
+            with store.second() as second:
+                second.copy_to(part / MANIFEST)
+            reach("snapshot.copied")
+            manifest = Manifest(part / MANIFEST, mode="read")
+            with manifest.reading():
+                state, known = manifest.get("state"), manifest.segments()
+            manifest.close()
+            if store.keep_features and known:
+                stride = state["shape"]["d"] * np.dtype(state["shape"]["dtype"]).itemsize
+                ends = [*(first for _, first in known[1:]), state["n_slots"]]
+                for (number, first), end in zip(known, ends, strict=True):
+                    name = f"features-{number:06d}.seg"
+                    _copy(store.path / name, part / name, START + (end - first) * stride)
+        _sync(part / MANIFEST)
+        witness = Witness(part / WITNESS, store.table)
+        witness.note(state["seq"], True)
+        witness.sync()
+        witness.close()
+        sync_folder(part)
+        if path.exists():
+            path.rmdir()
+        part.rename(path)
+        sync_folder(path.parent)
+    except BaseException:
+        shutil.rmtree(part, ignore_errors=True)
+        raise
+
+
+def _copy(source: Path, target: Path, size: int) -> None:
+    with source.open("rb") as reader, target.open("wb") as writer:
+        while size:
+            piece = reader.read(min(size, 1 << 24))
+            if not piece:
+                raise TableError(f"{source} is truncated: {size} bytes are missing")
+            writer.write(piece)
+            size -= len(piece)
+        writer.flush()
+        os.fsync(writer.fileno())
+
+
+def _sync(path: Path) -> None:
+    with path.open("rb") as file:
+        os.fsync(file.fileno())
+
+
+def save_memory(
+    store: Store, path: Path, view: View, hasher: OnlineHasher, reservoir: Reservoir, policy: dict[str, Any]
+) -> None:
+    """A table in memory as a folder."""
+    from hashstream.table.opening import config_of
+
+    FolderStore.create(path, hasher, config_of(hasher, store.keep_features), reservoir.size)
+    target = FolderStore(path, mode="write")
+    try:
+        if view.n_slots:
+            target.state["policy"] = policy
+            rewrite(store, target, view, hasher, reservoir)
+    finally:
+        target.close()
+
+
+def rewrite(
+    store: Store, target: FolderStore, view: View, hasher: OnlineHasher, reservoir: Reservoir
+) -> View:
+    """Write what is alive of `store` to `target`, which may be the same, in one commit; the view over its new slots."""
+    live = view.live().astype(np.int64)
+    after = renumbered(view, live)
+    seats = reservoir.slots.copy()
+    taken = seats >= 0
+    seats[taken] = np.searchsorted(live, seats[taken])
+    old = target.segments
+    number = old.first_number + len(old.first_slots) if isinstance(old, FileSegments) else 0
+    shape = _shape(store, view)
+    with target.files:
+        new = None
+        if store.keep_features:
+            new = target.file_segments(shape["d"], np.dtype(shape["dtype"]), number, [], 0, tidy=False)
+        try:
+            batches = list(_batches(store, new, live))
+            reach("compact.written")
+            _commit(target, new, batches, after, hasher, _seats(reservoir, seats), shape)
+        except BaseException:
+            if new is not None:
+                new.delete()
+            raise
+        reach("compact.after")
+        target.replace_segments(new)
+    reservoir.slots = seats
+    return after
+
+
+def _commit(
+    target: FolderStore,
+    new: FileSegments | None,
+    batches: list[tuple[Any, ...]],
+    view: View,
+    hasher: OnlineHasher,
+    seats: list[tuple[int, int, bytes, str | None]],
+    shape: dict[str, Any],
+) -> None:
+    """Put new rows in the place of all that are there, in one transaction."""
+    manifest, seq, n = target.manifest, target.seq + 1, len(view)
+    state = {
+        **target.state,
+        "seq": seq,
+        "live": n,
+        "n_slots": n,
+        "image": seq,
+        "log_bytes": 0,
+        "shape": shape,
+    }
+    with manifest.transaction():
+        manifest.forget_items()
+        for row in batches:
+            manifest.put_batch(*row)
+        if new is not None:
+            for i, first in enumerate(new.first_slots):
+                manifest.put_segment(new.first_number + i, first)
+        for seat in seats:
+            manifest.put_seat(*seat)
+        state["image_bytes"] = manifest.put_image(image_of(view))
+        manifest.put_model("checkpoint", view.newest, seq, to_bytes(hasher))
+        manifest.forget_encoders(manifest.encoders())
+        for version, encoder in view.encoders.items():
+            if version != view.newest:
+                manifest.put_model("encoder", version, seq, to_bytes(encoder))
+        manifest.put("state", state)
+    target.state, target.seq = state, seq
+    target.acknowledge()
+
+
+def renumbered(view: View, live: np.ndarray) -> View:
+    """The view with slots 0, 1, 2, ... for the items alive, in the order that they had."""
+    assert view.column is not None
+    column = column_of(view.column.kind)
+    for start in range(0, len(live), BLOCK):
+        column = column.extended(view.column.take(live[start : start + BLOCK]))
+    parts = []
+    for part in view.parts:
+        codes, slots = part.rows()
+        parts.append(Part(part.version, codes, np.searchsorted(live, slots).astype(np.uint32), 0, len(slots)))
+    return replace(view, parts=tuple(parts), column=column)
+
+
+def _batches(store: Store, new: FileSegments | None, live: np.ndarray) -> Iterator[tuple[Any, ...]]:
+    """The rows of the manifest for every batch that has items alive; their features go to `new`."""
+    first = 0
+    for seq, start, n_rows, version, model, y in store.batches():
+        slots = live[np.searchsorted(live, start) : np.searchsorted(live, start + n_rows)]
+        if not len(slots):
+            continue
+        crc = 0
+        if new is not None:
+            X = store.features(slots)
+            new.append(X)
+            new.settle()
+            crc = checksum(X)
+        labels = None if y is None else y[slots - start]
+        yield seq, first, len(slots), 0, version, crc, model, pack_labels(labels)
+        first += len(slots)
+
+
+def _seats(reservoir: Reservoir, slots: np.ndarray) -> list[tuple[int, int, bytes, str | None]]:
+    out = []
+    for place in np.flatnonzero(slots >= 0).tolist():
+        assert reservoir.X is not None
+        label = reservoir.labels[place]
+        packed = None if label is None else pack_label(label)
+        out.append((place, int(slots[place]), reservoir.X[place].tobytes(), packed))
+    return out
+
+
+def _shape(store: Store, view: View) -> dict[str, Any]:
+    assert view.column is not None
+    if store.segments is not None:
+        d, dtype = store.segments.d, store.segments.dtype.str
+    else:
+        encoder = view.encoders[view.newest]
+        d, dtype = int(encoder.n_features_in_), np.dtype(encoder.dtype_).str
+    return {"d": d, "dtype": dtype, "ids": view.column.kind}

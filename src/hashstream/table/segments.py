@@ -1,0 +1,312 @@
+"""Features in append-only segments: raw rows behind a short header, memory-mapped for reading.
+
+Rows stand in the order of their slots, so the place of a row follows from its slot. What lies beyond the rows that
+the manifest knows was never committed: it is cut off when the folder is next opened for writing, and never read.
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO
+
+import numpy as np
+
+from hashstream.table.errors import TableError
+from hashstream.table.failpoints import reach
+from hashstream.table.packing import checksum
+
+__all__ = ["FileSegments", "MemorySegments", "Segments", "sync_folder"]
+
+MAGIC = b"HSTRFEAT"
+FORMAT = 1
+HEADER = struct.Struct(
+    "<8sII16s4sIQ"
+)  # magic, format, header size, table, dtype, d, first slot; then a CRC-32
+START = 4096  # of the rows: mapped pages begin there
+MEMORY_ROWS_BYTES = 64 << 20
+
+
+@dataclass
+class _Segment:
+    first_slot: int
+    rows: int  # committed ones and those that are being written
+    path: Path | None = None
+    array: np.ndarray | None = None  # mapped, or in memory
+
+
+class Segments(ABC):
+    """What segments on disk and in memory share. d : width of a row. dtype : float32 or float64."""
+
+    def __init__(self, d: int, dtype: np.dtype) -> None:
+        self.d, self.dtype = d, dtype
+        self.n_rows = 0  # committed
+        self._segments: list[_Segment] = []
+        self._pending = 0
+
+    @property
+    def stride(self) -> int:
+        return self.d * self.dtype.itemsize
+
+    @abstractmethod
+    def append(self, X: np.ndarray) -> None:
+        """Write rows behind the last one. They count once `settle` is called; `undo` forgets them."""
+
+    @abstractmethod
+    def undo(self) -> None:
+        """Forget the rows that were appended since the last `settle`."""
+
+    @abstractmethod
+    def _array(self, segment: _Segment) -> np.ndarray:
+        """The rows of a segment, (rows, d)."""
+
+    def settle(self) -> None:
+        self.n_rows += self._pending
+        self._pending = 0
+
+    def blocks(self, first: int, last: int) -> Iterator[tuple[int, np.ndarray]]:
+        """The rows of slots first to last as views, none of which crosses a segment: (its first slot, (n, d))."""
+        for segment in list(self._segments):
+            low, high = max(first, segment.first_slot), min(last, segment.first_slot + segment.rows)
+            if low < high:
+                rows = self._array(segment)
+                yield low, rows[low - segment.first_slot : high - segment.first_slot]
+
+    def take(self, slots: np.ndarray) -> np.ndarray:
+        """The rows of slots in any order, copied: (n, d)."""
+        out = np.empty((len(slots), self.d), self.dtype)
+        for segment in list(self._segments):
+            here = (slots >= segment.first_slot) & (slots < segment.first_slot + segment.rows)
+            if here.any():
+                out[here] = self._array(segment)[slots[here] - segment.first_slot]
+        return out
+
+    @property
+    def nbytes(self) -> int:
+        return self.n_rows * self.stride
+
+    def close(self) -> None:
+        self._segments = []
+
+
+class MemorySegments(Segments):
+    """Rows in memory, in arrays that double until they reach 64 MB."""
+
+    def append(self, X: np.ndarray) -> None:
+        last = self._segments[-1] if self._segments else None
+        if last is None or last.array is None or last.rows + len(X) > len(last.array):
+            room = max(len(X), min(MEMORY_ROWS_BYTES // self.stride, max(256, self.n_rows)))
+            last = _Segment(self.n_rows, 0, array=np.empty((room, self.d), self.dtype))
+            self._segments.append(last)
+        assert last.array is not None
+        last.array[last.rows : last.rows + len(X)] = X
+        last.rows += len(X)
+        self._pending += len(X)
+
+    def undo(self) -> None:
+        if self._pending:
+            self._segments[-1].rows -= self._pending
+            self._pending = 0
+
+    def _array(self, segment: _Segment) -> np.ndarray:
+        assert segment.array is not None
+        return segment.array
+
+
+class FileSegments(Segments):
+    """Rows in files `features-000000.seg`, ... of a folder.
+
+    table : 16 bytes that name the table, so that a file of another one is not taken for one of this.
+    first_slots : of the segments that the manifest knows. n_rows : committed rows in all.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        table: bytes,
+        d: int,
+        dtype: np.dtype,
+        first_slots: list[int],
+        n_rows: int,
+        *,
+        first_number: int = 0,
+        tidy: bool,
+        sync: bool,
+        segment_bytes: int,
+    ) -> None:
+        super().__init__(d, dtype)
+        self.folder, self.table, self.sync, self.segment_bytes = folder, table, sync, segment_bytes
+        self.first_number = first_number
+        self.n_rows = n_rows
+        self._file: IO[bytes] | None = None
+        ends = [*first_slots[1:], n_rows][: len(first_slots)]
+        for i, (first, end) in enumerate(zip(first_slots, ends, strict=True)):
+            self._segments.append(_Segment(first, end - first, self._path(i)))
+        for segment in self._segments:
+            self._check(segment)
+        if tidy:
+            self._tidy()
+
+    def _path(self, i: int) -> Path:
+        return self.folder / f"features-{self.first_number + i:06d}.seg"
+
+    @property
+    def paths(self) -> list[Path]:
+        return [segment.path for segment in self._segments if segment.path is not None]
+
+    @property
+    def first_slots(self) -> list[int]:
+        return [segment.first_slot for segment in self._segments]
+
+    def _header(self, first_slot: int) -> bytes:
+        fields = (MAGIC, FORMAT, START, self.table, self.dtype.str.encode(), self.d, first_slot)
+        head = HEADER.pack(*fields)
+        return (head + struct.pack("<I", checksum(head))).ljust(START, b"\0")
+
+    def _check(self, segment: _Segment) -> None:
+        """TableError unless the file is there, is a segment of this table, and is long enough."""
+        path = segment.path
+        assert path is not None
+        try:
+            with path.open("rb") as file:
+                head = file.read(START)
+                size = os.fstat(file.fileno()).st_size
+        except OSError as error:
+            raise TableError(f"{path} cannot be read: {error.strerror}") from error
+        if head[:8] != MAGIC:
+            raise TableError(f"{path} is damaged: it does not begin as a segment of features does")
+        version = int.from_bytes(head[8:12], "little")
+        intact = head == self._header(segment.first_slot)
+        if version > FORMAT and not intact:
+            raise TableError(
+                f"{path} has format {version}; this version of hashstream reads up to {FORMAT}: update hashstream"
+            )
+        if not intact:
+            raise TableError(f"{path} is damaged: its header is not the one that the manifest asks for")
+        if size < START + segment.rows * self.stride:
+            raise TableError(
+                f"{path} is truncated: {segment.rows} rows were committed to it, which take "
+                f"{START + segment.rows * self.stride} bytes, but it has {size}"
+            )
+
+    def _tidy(self) -> None:
+        """Cut off what was never committed."""
+        known = set(self.paths)
+        for path in self.folder.glob("features-*.seg"):
+            if path not in known:
+                path.unlink()
+        if self._segments:
+            last = self._segments[-1]
+            assert last.path is not None
+            committed = START + last.rows * self.stride
+            if last.path.stat().st_size > committed:
+                os.truncate(last.path, committed)
+
+    def append(self, X: np.ndarray) -> None:
+        last = self._segments[-1] if self._segments else None
+        if last is None or (last.rows * self.stride >= self.segment_bytes and last.rows):
+            self._create()
+        file = self._writer()
+        segment = self._segments[-1]
+        reach("segment.write")
+        file.seek(START + segment.rows * self.stride)
+        segment.rows += len(X)
+        self._pending += len(X)
+        view = np.ascontiguousarray(X, self.dtype).data.cast("B")
+        while view:
+            view = view[file.write(view) :]
+        reach("segment.written")
+        if self.sync:
+            _sync(file)
+        reach("segment.synced")
+
+    def _create(self) -> None:
+        reach("segment.create")
+        self._close_file()
+        segment = _Segment(self.n_rows, 0, self._path(len(self._segments)))
+        assert segment.path is not None
+        with segment.path.open("wb") as file:
+            file.write(self._header(segment.first_slot))
+            file.flush()
+            if self.sync:
+                _sync(file)
+        if self.sync:
+            sync_folder(self.folder)
+        self._segments.append(segment)
+
+    def _writer(self) -> IO[bytes]:
+        if self._file is None:
+            path = self._segments[-1].path
+            assert path is not None
+            self._file = path.open("r+b", buffering=0)
+        return self._file
+
+    def undo(self) -> None:
+        while self._segments and self._segments[-1].first_slot >= self.n_rows:
+            path = self._segments.pop().path
+            assert path is not None
+            self._close_file()
+            path.unlink(missing_ok=True)
+        if self._pending and self._segments:
+            last = self._segments[-1]
+            last.rows = self.n_rows - last.first_slot
+            assert last.path is not None
+            os.truncate(last.path, START + last.rows * self.stride)
+        self._pending = 0
+
+    def _array(self, segment: _Segment) -> np.ndarray:
+        array = segment.array
+        if array is None or len(array) < segment.rows:
+            assert segment.path is not None
+            shape = (segment.rows, self.d)
+            array = np.asarray(np.memmap(segment.path, self.dtype, "r", START, shape))
+            segment.array = array
+        return array
+
+    def extend_to(self, first_slots: list[int], n_rows: int) -> None:
+        """For a reader: take note of what a writer has committed since."""
+        for i, first in enumerate(first_slots):
+            end = first_slots[i + 1] if i + 1 < len(first_slots) else n_rows
+            if i == len(self._segments):
+                self._segments.append(_Segment(first, 0, self._path(i)))
+            self._segments[i].rows = end - first
+            self._check(self._segments[i])
+        self.n_rows = n_rows
+
+    def delete(self) -> None:
+        """Close, and take the files away."""
+        paths = self.paths
+        self.close()
+        for path in paths:
+            path.unlink(missing_ok=True)
+
+    def _close_file(self) -> None:
+        if self._file is not None:
+            self._file.close()
+            self._file = None
+
+    def close(self) -> None:
+        self._close_file()
+        super().close()
+
+
+def _sync(file: IO[bytes]) -> None:
+    if hasattr(os, "fdatasync"):
+        os.fdatasync(file.fileno())  # the length of the file is synced with it
+    else:
+        os.fsync(file.fileno())
+
+
+def sync_folder(folder: Path) -> None:
+    """Make the names in a folder durable, where the system can."""
+    if os.name == "nt":
+        return
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

@@ -1,0 +1,124 @@
+"""Where a table's state lives: the interface, and the one that keeps it in memory only."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from hashstream.hashers import OnlineHasher
+from hashstream.table.change import Change
+from hashstream.table.codes import View
+from hashstream.table.reservoir import Seats
+from hashstream.table.segments import MemorySegments, Segments
+
+__all__ = ["Batch", "Store", "plain"]
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Rows that were ingested or added in one call.
+
+    X : (n, d) in the table's dtype. y : labels, or None. learned : whether the hasher learned from them.
+    model : checksum of the hash functions after that.
+    """
+
+    X: np.ndarray
+    y: np.ndarray | None
+    learned: bool
+    model: int
+
+
+class Store:
+    """Where a table's state lives. This one keeps features and labels in memory and forgets all else."""
+
+    durable = False
+
+    def __init__(self, keep_features: bool) -> None:
+        self.keep_features = keep_features
+        self.segments: Segments | None = None
+        self.seq = 0
+        self.generation = 0  # grows when slots are numbered anew
+        self._batches: list[tuple[int, int, int, int, int, np.ndarray | None]] = []
+
+    def commit(
+        self,
+        change: Change,
+        *,
+        batch: Batch | None = None,
+        seats: Seats | None = None,
+        policy: dict[str, Any],
+        live: int,
+        model: OnlineHasher | None = None,
+        old: dict[int, OnlineHasher] | None = None,
+    ) -> None:
+        """Make one change durable, whole or not at all.
+
+        policy : what the policy remembers. live : items alive afterwards.
+        model, old : the hasher, and the encoders of older versions alive, to be checkpointed with it.
+        """
+        if batch is not None:
+            first = 0 if change.added is None else change.added.first_slot
+            if self.keep_features:
+                self._segments_for(batch.X).append(batch.X)
+                self._segments_for(batch.X).settle()
+            version = -1 if change.added is None else change.added.version
+            self._batches.append((self.seq + 1, first, len(batch.X), version, batch.model, batch.y))
+        self.seq += 1
+
+    def _segments_for(self, X: np.ndarray) -> Segments:
+        if self.segments is None:
+            self.segments = MemorySegments(X.shape[1], X.dtype)
+        return self.segments
+
+    def batches(self) -> Iterator[tuple[int, int, int, int, int, np.ndarray | None]]:
+        """seq, first slot, number of rows, version, checksum of the model and labels of every batch, in order."""
+        yield from list(self._batches)
+
+    def labels(self, slots: np.ndarray) -> list[Any]:
+        """The labels of slots, None where there is none."""
+        batches = list(self._batches)
+        at = np.searchsorted([first for _, first, *_ in batches], slots, side="right") - 1
+        found = []
+        for slot, i in zip(slots.tolist(), at.tolist(), strict=True):
+            _, first, *_, y = batches[i]
+            found.append(None if y is None else plain(y[slot - first]))
+        return found
+
+    def blocks(self, first: int, last: int) -> Iterator[tuple[int, np.ndarray]]:
+        """The features of slots first to last as views: (first slot, (n, d)) of each."""
+        if self.segments is not None:
+            yield from self.segments.blocks(first, last)
+
+    def features(self, slots: np.ndarray) -> np.ndarray:
+        """The features of slots in any order, copied: (n, d)."""
+        if self.segments is None:
+            return np.empty((len(slots), 0), np.float32)
+        return self.segments.take(slots)
+
+    def wants_image(self) -> bool:
+        return False
+
+    def write_image(self, view: View) -> None:
+        """Draw all changes so far together."""
+
+    def write_model(self, hasher: OnlineHasher, old: dict[int, OnlineHasher]) -> None:
+        """Checkpoint the hasher, and the encoders of older versions that are alive."""
+
+    def flush(self) -> None:
+        """Sync what durability "fast" has left to the system."""
+
+    def nbytes(self) -> int:
+        """On disk."""
+        return 0
+
+    def close(self) -> None:
+        if self.segments is not None:
+            self.segments.close()
+
+
+def plain(label: Any) -> Any:
+    """A label as Python has it; a row of a label matrix stays an array."""
+    return label.item() if isinstance(label, np.generic) else label
