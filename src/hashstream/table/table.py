@@ -1,0 +1,236 @@
+"""`HashTable`: items, their codes and the hash functions that made them, searchable while the functions learn."""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+
+from hashstream.hashers import OnlineHasher
+from hashstream.hashers.inputs import check_count, check_rows
+from hashstream.table import opening, upkeep
+from hashstream.table.codes import View, locate
+from hashstream.table.errors import TableError
+from hashstream.table.folder import FolderStore
+from hashstream.table.ids import as_ids
+from hashstream.table.policies import Policy
+from hashstream.table.recovery import Recovered, catch_up, recover
+from hashstream.table.search import nearest, nearest_asymmetric, within
+from hashstream.table.stats import TableStats
+from hashstream.table.writing import TableWriter
+
+__all__ = ["HashTable", "Items"]
+
+
+@dataclass(frozen=True)
+class Items:
+    """What a table holds of some items, in the order in which they were asked for.
+
+    ids : (n,) int64, or object holding str. codes : (n, width) uint8. versions : (n,) int64.
+    labels : as they were given, None where there is none. features : (n, d), or None where they are not kept.
+    """
+
+    ids: np.ndarray
+    codes: np.ndarray
+    versions: np.ndarray
+    labels: list[Any]
+    features: np.ndarray | None
+
+
+class HashTable(TableWriter):
+    """A searchable table of codes that stays right while the hash functions move. Made by `HashTable.open`.
+
+    An item has an id (whole numbers or strings, one kind a table), features, a label perhaps, and a code with the
+    version of the functions that made it. A search encodes the query for every version that is alive and
+    compares like with like. Codes are made anew by a policy (`policies.py`), or by `refresh`.
+
+    One thread or process writes at a time. Searches see the state of one commit, from any number of threads, and are
+    never blocked by a writer; a second process opens the folder with `mode="read"`.
+
+    Examples
+    --------
+    >>> import hashstream as hs
+    >>> from sklearn.datasets import load_digits
+    >>> X, y = load_digits(return_X_y=True)
+    >>> with HashTable.open(None, hs.FCOH(n_bits=64, random_state=0)) as table:
+    ...     table.ingest(range(1500), X[:1500], y[:1500])
+    ...     ids, distances = table.search(X[1500:1502], k=3)
+    ...     len(table), ids.shape, (y[ids] == y[1500:1502, None]).all()
+    (1500, (2, 3), np.True_)
+    """
+
+    @classmethod
+    def open(
+        cls,
+        path: Any,
+        hasher: OnlineHasher | None = None,
+        *,
+        policy: Policy | None = None,
+        durability: str = "full",
+        mode: str = "write",
+        keep_features: bool | None = None,
+        max_versions: int = 16,
+        reservoir_size: int = 1000,
+        checkpoint_rows: int = 20_000,
+        segment_bytes: int = 1 << 30,
+    ) -> HashTable:
+        """Open a folder, or make a new one; `path=None` is a table in memory only.
+
+        hasher : needed where the table is new; the table learns with a copy of its own. For a table that exists it may
+            be given again, and must have the same parameters.
+        policy : when codes are made anew; `Every(100)` by default.
+        durability : "full": when a call that writes returns, its change survives `kill -9` and, as far as fsync goes,
+            a power loss. "fast": nothing is synced; it survives `kill -9`, but after a power loss or a crash of the
+            system the last changes may be missing, or the folder be refused as damaged.
+        mode : "write", one at a time, or "read", any number; see `reload`.
+        keep_features : whether features are stored, from which codes are made anew; True, except with the policy
+            `Projected`, which needs none. Only asked for where the table is new.
+        max_versions : versions alive at most. An ingest that would bring one more re-encodes the items of the smallest.
+        reservoir_size : items of the sample by which the table watches itself. Only asked for where the table is new.
+        checkpoint_rows : rows learned between two checkpoints of the model: what is learned again after a crash.
+        segment_bytes : size at which a new segment of features is begun.
+        """
+        return opening.open_table(
+            cls, path, hasher, policy=policy, durability=durability, mode=mode, keep_features=keep_features,
+            max_versions=max_versions, reservoir_size=reservoir_size, checkpoint_rows=checkpoint_rows,
+            segment_bytes=segment_bytes,
+        )  # fmt: skip
+
+    # ---- reading
+
+    def search(self, Q: Any, k: int = 10, *, asymmetric: bool = False) -> tuple[np.ndarray, np.ndarray]:
+        """The k items nearest to each query, exactly; ties by insertion, the earliest first.
+
+        Q : (q, d) features. asymmetric : rank by the query's real values against the stored bits, not by its bits: a
+        bit that differs costs |f_k(q)|, scaled so that the mean over the bits is 1.
+
+        Returns ids (q, m), int64 or object holding str, and distances (q, m), uint16 (float64 where asymmetric), with
+        m = min(k, items in the table): narrower arrays where there are fewer than k.
+        """
+        check_count("k", k, 1)
+        view, Q = self._view_for(Q)
+        far, slots = (nearest_asymmetric if asymmetric else nearest)(view, Q, int(k))
+        return self._named(view, slots), far
+
+    def search_radius(self, Q: Any, radius: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """All items at most `radius` bits away from each query.
+
+        Returns offsets (q + 1,) int64, distances (found,) uint16 and ids (found,): what was found for query i lies at
+        `offsets[i]:offsets[i + 1]`, by ascending distance, then by insertion.
+        """
+        check_count("radius", radius, 0)
+        view, Q = self._view_for(Q)
+        offsets, far, slots = within(view, Q, int(radius))
+        return offsets, far, self._named(view, slots)
+
+    def _view_for(self, Q: Any) -> tuple[View, np.ndarray]:
+        if not self._open:
+            raise TableError("the table is closed")
+        view = self._view
+        if view.newest >= 0:
+            return view, check_rows(view.encoders[view.newest], Q, first=False)
+        Q = np.asarray(Q)
+        if Q.ndim != 2:
+            raise ValueError(f"Q must be 2-D, one query a row, not of shape {Q.shape}")
+        return view, Q
+
+    @staticmethod
+    def _named(view: View, slots: np.ndarray) -> np.ndarray:
+        return np.empty(slots.shape, np.int64) if view.column is None else view.column.take(slots)
+
+    def get(self, ids: Any) -> Items:
+        """What the table holds of some items; KeyError where an id is not there."""
+        ids = as_ids(ids)
+        while True:
+            with self._publish:
+                slots, view, generation = self._slots(ids), self._view, self._store.generation
+            features = self._store.features(slots) if self._store.keep_features and len(ids) else None
+            labels = self._store.labels(slots)
+            if generation == self._store.generation:  # or slots were renumbered meanwhile
+                break
+        codes = np.empty((len(ids), view.width), np.uint8)
+        versions = np.empty(len(ids), np.int64)
+        for part, at, rows in locate(view.parts, slots):
+            codes[at], versions[at] = part.codes[rows], part.version
+        return Items(ids, codes, versions, labels, features)
+
+    def __len__(self) -> int:
+        return len(self._view)
+
+    def __contains__(self, one: Any) -> bool:
+        if isinstance(one, (bool, np.bool_)) or not isinstance(one, (int, str, np.integer)):
+            return False
+        with self._publish:
+            try:
+                return bool(self._find(as_ids([one]))[0] >= 0)
+            except ValueError:  # a number that no id can be
+                return False
+
+    def stats(self) -> TableStats:
+        """Items, versions, staleness, sizes and signs of drift."""
+        return upkeep.stats(self)
+
+    @property
+    def hasher(self) -> OnlineHasher:
+        """A copy of the hasher as it is now."""
+        with self._lock:
+            return copy.deepcopy(self._hasher)
+
+    # ---- the folder
+
+    def reload(self) -> bool:
+        """For a table opened with `mode="read"`: see what was committed since; returns whether anything was."""
+        with self._lock:
+            store = self._store
+            if self._write or not isinstance(store, FolderStore) or not store.has_moved():
+                return False
+            now = None
+            if store.keep_features and hasattr(self._hasher, "n_seen_"):
+                before = Recovered(self._view, self._hasher, self._reservoir, 0)
+                now = catch_up(store, before, store.seq)
+            if now is None:
+                now = recover(store)
+            with self._publish:
+                self._view, self._index = now.view, None
+                self._hasher, self._reservoir = now.hasher, now.reservoir
+            return True
+
+    def check(self, sample: int = 1000) -> dict[str, int]:
+        """Verify every checksum and encode a sample of items again; a TableError names what is wrong.
+
+        Returns how much was looked at: {"batches", "rows", "codes"}.
+        """
+        return upkeep.check(self, sample)
+
+    def compact(self) -> int:
+        """Write the folder anew without the features of items that were removed or replaced; returns their number."""
+        with self._writing():
+            return upkeep.compact(self)
+
+    def snapshot(self, path: Any) -> None:
+        """A copy of the table, as of one commit, in a new folder, while it goes on being written to."""
+        upkeep.snapshot(self, Path(path))
+
+    def close(self) -> None:
+        """Write a checkpoint and let go of the folder. A closed table cannot be used."""
+        if not self._open:
+            return
+        if self._write:
+            self._policy.closing()
+        with self._lock:
+            if self._open:
+                try:
+                    if self._write:
+                        upkeep.checkpoint(self, quietly=True)
+                finally:
+                    self._open = False
+                    self._store.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()

@@ -1,0 +1,122 @@
+"""What a table does for itself: checkpoints, statistics, verification, copies."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from hashstream.table.codes import locate
+from hashstream.table.errors import TableError
+from hashstream.table.folder import FolderStore
+from hashstream.table.rewriting import copy_folder, rewrite, save_memory
+from hashstream.table.stats import TableStats, measure_drift
+
+if TYPE_CHECKING:
+    from hashstream.table.writing import TableWriter
+
+__all__ = ["check", "checkpoint", "compact", "snapshot", "stats"]
+
+ROUNDING = 1e-4  # of a row's largest value: a bit whose value is nearer to 0 may come out either way
+MAX_HISTORY = 1000
+
+
+def checkpoint(table: TableWriter, *, quietly: bool = False) -> None:
+    """Save the model where it has learned since the last time, and draw the log together where it has grown.
+
+    quietly : a disk that has no room for it is no error: all it holds can be made again.
+    """
+    store, view = table._store, table._view
+    if not store.durable:
+        return
+    try:
+        if table._since_checkpoint:
+            old = {version: encoder for version, encoder in view.encoders.items() if version != view.newest}
+            store.write_model(table._hasher, old)
+            table._since_checkpoint = 0
+        if store.wants_image():
+            store.write_image(view)
+        store.flush()
+    except (TableError, OSError):
+        if not quietly:
+            raise
+
+
+def stats(table: TableWriter) -> TableStats:
+    view, store = table._view, table._store
+    counts = view.counts()
+    n = len(view)
+    behind = sum((view.newest - version) * count for version, count in counts.items())
+    drift = measure_drift(view, table._reservoir)
+    if drift.mean_average_precision is not None:
+        table._history.append((view.n_slots, drift.mean_average_precision))
+        del table._history[:-MAX_HISTORY]
+    column, index = view.column, table._index
+    memory = sum(part.nbytes for part in view.parts)
+    memory += (column.nbytes if column is not None else 0) + (index.nbytes if index is not None else 0)
+    newest = view.encoders.get(view.newest)
+    return TableStats(
+        n_items=n,
+        n_slots=view.n_slots,
+        n_bits=None if newest is None else int(newest.n_bits_),
+        versions=counts,
+        newest_version=None if view.newest < 0 else view.newest,
+        updates_behind=behind / n if n else 0.0,
+        most_updates_behind=view.newest - min(counts) if counts else 0,
+        stale=1 - counts.get(view.newest, 0) / n if n else 0.0,
+        n_seen=int(getattr(table._hasher, "n_seen_", 0)),
+        commits=store.seq,
+        memory_bytes=memory,
+        feature_bytes=store.segments.nbytes if store.segments is not None else 0,
+        disk_bytes=store.nbytes(),
+        drift=drift,
+        map_history=tuple(table._history),
+        background_error=None if table._background_error is None else str(table._background_error),
+    )
+
+
+def check(table: TableWriter, sample: int) -> dict[str, int]:
+    with table._lock:
+        store, view = table._store, table._view
+        found = {"batches": 0, "rows": 0, "codes": 0}
+        if isinstance(store, FolderStore):
+            found["batches"], found["rows"] = store.check()
+        if store.keep_features and len(view):
+            slots = np.sort(np.random.default_rng(0).permutation(view.live())[:sample]).astype(np.int64)
+            for part, at, rows in locate(view.parts, slots):
+                encoder = view.encoders[part.version]
+                values = encoder.decision_function(store.features(slots[at]))
+                wrong = np.unpackbits(part.codes[rows], axis=1, count=encoder.n_bits_) != (values > 0)
+                sure = np.abs(values) > ROUNDING * np.abs(values).max(axis=1, keepdims=True)
+                if (wrong & sure).any():
+                    row = int(np.flatnonzero((wrong & sure).any(axis=1))[0])
+                    raise TableError(
+                        f"the code of slot {slots[at][row]} is not what version {part.version} makes of its features: "
+                        "refresh the table, or restore it from a copy"
+                    )
+                found["codes"] += len(at)
+        return found
+
+
+def compact(table: TableWriter) -> int:
+    store, view = table._store, table._view
+    dead = view.n_slots - len(view)
+    if not isinstance(store, FolderStore) or not dead:
+        return 0
+    after = rewrite(store, store, view, table._hasher, table._reservoir)
+    with table._publish:
+        table._view, table._index = after, None
+    table._since_checkpoint = 0
+    return dead
+
+
+def snapshot(table: TableWriter, path: Path) -> None:
+    if path.exists() and (not path.is_dir() or any(path.iterdir())):
+        raise TableError(f"{path} is there already: a snapshot needs a new folder")
+    store = table._store
+    if isinstance(store, FolderStore):
+        copy_folder(store, path)
+        return
+    with table._lock:
+        save_memory(store, path, table._view, table._hasher, table._reservoir, table._policy.state())

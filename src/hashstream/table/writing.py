@@ -1,0 +1,266 @@
+"""The half of `HashTable` that changes it. Every change is one commit: made durable first, then seen by everybody."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+
+from hashstream.hashers import OnlineHasher
+from hashstream.hashers.inputs import check_count, check_finite, check_rows
+from hashstream.hashers.labels import as_labels
+from hashstream.table import upkeep
+from hashstream.table.change import Added, Change, Recoded
+from hashstream.table.codes import View
+from hashstream.table.encoders import encoder_checksum, frozen
+from hashstream.table.errors import TableError
+from hashstream.table.folder import FolderStore
+from hashstream.table.ids import MAX_SLOTS, Index, as_ids, column_of, repeated
+from hashstream.table.policies import Facts, Policy, Projected
+from hashstream.table.recovery import Recovered
+from hashstream.table.refresh import recode_features, recode_projected, smallest_versions, stale_parts
+from hashstream.table.store import Batch, Store
+
+__all__ = ["TableWriter"]
+
+
+class TableWriter:
+    """State and writing of a table; see `HashTable`."""
+
+    def __init__(
+        self,
+        store: Store,
+        recovered: Recovered,
+        policy: Policy,
+        *,
+        write: bool,
+        max_versions: int,
+        checkpoint_rows: int,
+    ) -> None:
+        """Use `HashTable.open`."""
+        self._store, self._policy = store, policy
+        self._hasher, self._reservoir = recovered.hasher, recovered.reservoir
+        self._view = recovered.view
+        self._max_versions, self._checkpoint_rows = max_versions, checkpoint_rows
+        self._since_checkpoint = recovered.replayed
+        self._checkpointed = hasattr(self._hasher, "n_seen_")
+        self._write, self._open = write, True
+        self._index: Index | None = None  # made when an id is first looked up
+        self._lock = threading.RLock()  # the writer's
+        self._publish = threading.Lock()  # held for the exchange of view and index only
+        self._making = threading.Lock()  # held while the index is made
+        self._background_error: Exception | None = None
+        self._history: list[tuple[int, float]] = []
+        if write:
+            if isinstance(store, FolderStore):
+                policy.restore(store.state["policy"])
+            policy.opened(self)
+
+    def ingest(self, ids: Any, X: Any, y: Any = None) -> None:
+        """Learn from a batch and store it. When this returns, it is durable; if it raises, nothing has changed.
+
+        ids : (n,) whole numbers or strings, none twice. An id that is there already is replaced.
+        X : (n, d) features. y : (n,) labels or an (n, C) matrix of 0 and 1, as the hasher takes them.
+        """
+        with self._writing():
+            ids, X = self._batch(ids, X)
+            y = None if y is None else as_labels(y)
+            learner, kept = self._hasher._remember(), self._policy.state()
+            try:
+                self._hasher.partial_fit(X, y)
+                self._store_batch(ids, X, y, learned=True)
+            except BaseException:
+                self._hasher._put_back(learner)
+                self._policy.restore(kept)
+                raise
+            self._maintain()
+        self._policy.ingested()
+
+    def add(self, ids: Any, X: Any) -> None:
+        """Store items without learning from them: as `ingest`, without labels."""
+        with self._writing():
+            if not hasattr(self._hasher, "n_seen_"):
+                raise TableError(
+                    "the hasher has not learned anything yet, so it cannot encode: ingest a batch first"
+                )
+            self._store_batch(*self._batch(ids, X), None, learned=False)
+            self._maintain()
+
+    def remove(self, ids: Any) -> None:
+        """Take items out for good. KeyError, and nothing changes, where an id is not there."""
+        with self._writing():
+            slots = np.sort(self._slots(np.unique(as_ids(ids)))).astype(np.uint32)
+            if len(slots):
+                self._commit(Change(removed=slots))
+            self._maintain()
+
+    def refresh(self, budget: int | None = None) -> int:
+        """Make codes of old versions anew, the oldest first; returns how many.
+
+        budget : items at most; all by default.
+        """
+        if budget is not None:
+            check_count("budget", budget, 1)
+        with self._writing(background=True):
+            view = self._view
+            if view.newest < 0:
+                return 0
+            recoded = self._recode(
+                view, view.encoders[view.newest], stale_parts(view.parts, view.newest), budget
+            )
+            count = sum(len(piece.slots) for piece in recoded)
+            if count:
+                self._commit(Change(recoded=tuple(recoded)))
+                self._maintain()
+            return count
+
+    def flush(self) -> None:
+        """Write a checkpoint, so that opening the table again learns nothing twice."""
+        with self._writing():
+            upkeep.checkpoint(self)
+
+    def _batch(self, ids: Any, X: Any) -> tuple[np.ndarray, np.ndarray]:
+        """Checked ids, and X in the dtype of the table."""
+        ids = as_ids(list(ids) if isinstance(ids, range) else ids)
+        if twice := repeated(ids):
+            raise ValueError(f"ids occur more than once in the batch: {', '.join(map(repr, twice[:10]))}")
+        fitted = hasattr(self._hasher, "n_seen_")
+        X = check_rows(self._hasher._view(), X, first=not fitted)
+        if fitted:
+            with np.errstate(over="ignore"):
+                X = X.astype(self._hasher.dtype_, copy=False)
+        X = np.ascontiguousarray(check_finite(X))
+        if len(ids) != len(X):
+            raise ValueError(f"there are {len(ids)} ids, but X has {len(X)} rows")
+        column = self._view.column
+        kind = "str" if ids.dtype == object else "int"
+        if column is not None and column.kind != kind:
+            names = {"str": "strings", "int": "whole numbers"}
+            raise ValueError(f"the ids of this table are {names[column.kind]}, but these are {names[kind]}")
+        if self._view.n_slots + len(ids) > MAX_SLOTS:
+            raise TableError(f"a table takes {MAX_SLOTS} insertions: compact it to go on")
+        return ids, X
+
+    def _store_batch(self, ids: np.ndarray, X: np.ndarray, y: np.ndarray | None, *, learned: bool) -> None:
+        view, hasher = self._view, self._hasher
+        version = int(hasher.version_)
+        encoder = view.encoders[version] if version in view.encoders else frozen(hasher)
+        codes = encoder.transform(X)
+        found = self._find(ids)
+        removed = np.sort(found[found >= 0]).astype(np.uint32)
+        left = view.applied(Change(removed=removed), view.column)  # what is there without the replaced items
+        going = []
+        if learned and self._policy.wants_refresh(self._facts(left, encoder, len(X))):
+            going = stale_parts(left.parts, version)
+        elif version != view.newest:
+            going = smallest_versions(left.parts, version, self._max_versions)
+        recoded = self._recode(left, encoder, going, None)
+        self._commit(
+            Change(removed, tuple(recoded), Added(view.n_slots, ids, version, codes)),
+            encoder,
+            Batch(X, y, learned, encoder_checksum(encoder)),
+        )
+
+    def _facts(self, view: View, encoder: OnlineHasher, rows: int) -> Facts:
+        counts = view.counts()
+        bulk = max(counts, key=lambda version: counts[version]) if counts else None
+        moved = encoder.version_ != self._view.newest
+        return Facts(moved, rows, encoder, None if bulk is None else view.encoders[bulk], self._reservoir)
+
+    def _recode(
+        self, view: View, encoder: OnlineHasher, parts: list[Any], budget: int | None
+    ) -> list[Recoded]:
+        if not parts:
+            return []
+        if self._store.keep_features:
+            return recode_features(self._store, encoder, parts, budget)
+        assert isinstance(self._policy, Projected)
+        return recode_projected(self._policy, view, encoder, parts, self._reservoir, budget)
+
+    def _commit(
+        self, change: Change, encoder: OnlineHasher | None = None, batch: Batch | None = None
+    ) -> None:
+        """Make a change durable, then let everybody see it. The next view is made first: after the commit, nothing can
+        fail."""
+        view, added = self._view, change.added
+        column = view.column
+        if added is not None:
+            kind = "str" if added.ids.dtype == object else "int"
+            column = (column or column_of(kind)).extended(added.ids)
+        newest = view.newest if encoder is None else int(encoder.version_)
+        known = dict(view.encoders) if encoder is None else {**view.encoders, newest: encoder}
+        after = view.applied(change, column).with_encoders(known, newest)
+        first, n = (added.first_slot, len(added.codes)) if added is not None else (0, 0)
+        seats = self._reservoir.plan(change.removed, first, n)
+        gone = np.empty(0, np.int64)
+        if len(change.removed) and view.column is not None:
+            gone = view.column.take(change.removed)
+
+        learned = batch is not None and batch.learned
+        whole = learned and (not self._checkpointed or not self._store.keep_features)
+        self._store.commit(
+            change,
+            batch=batch,
+            seats=seats,
+            policy=self._policy.state(),
+            live=len(after),
+            model=self._hasher if whole else None,
+            old={version: after.encoders[version] for version in after.encoders if version != newest},
+        )
+
+        index, fresh = self._ids_index(), None
+        if column is not None and index.crowded(n):
+            fresh = Index(column, after.live())
+        self._reservoir.take(
+            seats, first, None if batch is None else batch.X, None if batch is None else batch.y
+        )
+        with self._publish:
+            if fresh is not None:
+                self._index = fresh
+            elif column is not None:
+                index.change(column, gone, gone[:0] if added is None else added.ids, first)
+            self._view = after
+        if batch is not None and learned:
+            self._checkpointed = True
+            self._since_checkpoint = 0 if whole else self._since_checkpoint + len(batch.X)
+
+    def _maintain(self) -> None:
+        if self._since_checkpoint >= self._checkpoint_rows or self._store.wants_image():
+            upkeep.checkpoint(self, quietly=True)
+
+    @contextmanager
+    def _writing(self, background: bool = False) -> Iterator[None]:
+        with self._lock:
+            if not self._open:
+                raise TableError("the table is closed")
+            if not self._write:
+                raise TableError(
+                    'the table was opened with mode="read"; open it with mode="write" to change it'
+                )
+            if self._background_error is not None and not background:
+                error, self._background_error = self._background_error, None
+                raise TableError(f"refreshing in the background has stopped: {error}") from error
+            yield
+
+    def _slots(self, ids: np.ndarray) -> np.ndarray:
+        slots = self._find(ids)
+        if (slots < 0).any():
+            missing = ids[slots < 0].tolist()
+            raise KeyError(f"not in the table: {', '.join(map(repr, missing[:10]))}")
+        return slots
+
+    def _find(self, ids: np.ndarray) -> np.ndarray:
+        column = self._view.column
+        if column is None or (column.kind == "str") != (ids.dtype == object):
+            return np.full(len(ids), -1, np.int64)
+        return self._ids_index().find(column, ids)
+
+    def _ids_index(self) -> Index:
+        with self._making:
+            if self._index is None:
+                view = self._view
+                self._index = Index(view.column or column_of("int"), view.live())
+            return self._index
