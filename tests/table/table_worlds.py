@@ -1,0 +1,66 @@
+"""Small streams and comparisons that the tests of the table share."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from tests.table.slow_table import SlowTable
+
+from hashstream.table import HashTable
+
+D, CLASSES = 12, 4
+
+
+def rows(rng: np.random.Generator, n: int) -> tuple[np.ndarray, np.ndarray]:
+    """Features (n, D) float32 around class centres that never change, and labels."""
+    centres = np.random.default_rng(7).standard_normal((CLASSES, D)) * 2
+    y = rng.integers(CLASSES, size=n)
+    return (centres[y] + rng.standard_normal((n, D))).astype(np.float32), y
+
+
+def same_answers(table: HashTable, model: SlowTable, Q: np.ndarray, k: int = 7) -> None:
+    """Every answer of the table is the model's."""
+    assert len(table) == len(model.items)
+    assert table.stats().versions == model.counts()
+    ids, far = table.search(Q, k)
+    assert ids.shape == far.shape == (len(Q), min(k, len(model.items)))
+    asymmetric = table.search(Q, k, asymmetric=True)
+    offsets, near_far, near_ids = table.search_radius(Q, 3)
+    for i, q in enumerate(Q):
+        wanted = model.ranking(q)
+        assert ids[i].tolist() == [one for _, _, one in wanted[:k]]
+        assert far[i].tolist() == [distance for distance, _, _ in wanted[:k]]
+        within = [(distance, one) for distance, _, one in wanted if distance <= 3]
+        found = slice(offsets[i], offsets[i + 1])
+        assert list(zip(near_far[found].tolist(), near_ids[found].tolist(), strict=True)) == within
+        weighted = model.ranking(q, asymmetric=True)
+        np.testing.assert_allclose(asymmetric[1][i], [d for d, _, _ in weighted[:k]], rtol=1e-5, atol=1e-6)
+        by_id = {one: distance for distance, _, one in weighted}
+        np.testing.assert_allclose(
+            asymmetric[1][i], [by_id[one] for one in asymmetric[0][i].tolist()], rtol=1e-5, atol=1e-6
+        )
+
+
+def same_items(table: HashTable, model: SlowTable) -> None:
+    """Every item of the table is the model's: code, version, features, label."""
+    ids: list[Any] = list(model.items)
+    got = table.get(ids)
+    for i, one in enumerate(ids):
+        entry = model.items[one]
+        assert one in table
+        assert got.versions[i] == entry.version
+        assert got.codes[i].tolist() == np.packbits(entry.bits).tolist()
+        assert got.labels[i] == entry.label
+        if got.features is not None:
+            assert got.features[i].tolist() == entry.x.tolist()
+    for one in model.ever - set(ids):
+        assert one not in table
+
+
+def same_model(table: HashTable, model: SlowTable) -> None:
+    """The hasher has learned the same, to the last bit."""
+    W = table.hasher.projection_
+    assert W.dtype == model.hasher.projection_.dtype
+    assert W.tobytes() == model.hasher.projection_.tobytes()
+    assert table.hasher.version_ == model.version
