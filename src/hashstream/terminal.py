@@ -48,21 +48,21 @@ def watch_jobs(
         TimeRemainingColumn(),
         TextColumn("left"),
     )
-    with Progress(*columns, console=console) as bar:
+    # A minute of looking back is little where one method takes ten times as long as another.
+    with Progress(*columns, console=console, speed_estimate_period=600) as bar:
         task = bar.add_task(escape(what), total=rows)
         done = 0
 
         def watch(news: evaluate.News) -> None:
             nonlocal done
             done += news.done
-            job = news.job
-            name = escape(f"{job.label}, {job.bits} bits, run {job.run}")
             bar.advance(task, news.rows)
             if news.look is not None:
-                score = next(f"{name} {value:.3f}" for name, value in news.look.scores.items())
-                bar.update(task, description=f"{escape(what)}{done} of {jobs}: {name}, {score}")
+                metric, value = next(iter(news.look.scores.items()))
+                seen = escape(f"{what}{done} of {jobs}: {news.job}, {metric} {value:.3f}")
+                bar.update(task, description=seen)
             if news.error:
-                bar.console.print(f"[yellow]{name}: {escape(news.error)}[/]")
+                bar.console.print(f"[yellow]{escape(f'{news.job}: {news.error}')}[/]")
 
         yield watch
 

@@ -12,10 +12,11 @@ import typer
 from rich.table import Table
 
 from hashstream import datasets
-from hashstream.cli.bench import bench
+from hashstream.cli.bench import PROTOCOL_LINES, bench
 from hashstream.cli.common import console, fail
 from hashstream.cli.data import data_app
 from hashstream.cli.paper import LINES, paper
+from hashstream.cli.tune import tune
 from hashstream.hashers import methods as registry
 from hashstream.versions import show_versions
 
@@ -63,11 +64,16 @@ def demo(
 
 
 app.command(
-    epilog="Example: `hashstream bench --dataset mnist --methods FCOH,LSH --bits 16,32 --runs 3 "
-    "--out results`"
+    epilog=f"{PROTOCOL_LINES}\n\n"
+    "Example: `hashstream bench --dataset mnist --methods FCOH,LSH --bits 16,32 --runs 3 --out results`"
     "\n\nOne method with other settings: `hashstream bench --dataset mnist --methods FCOH "
     "--set learning_rate=0.01 --set gradient_scale=class --out results`"
 )(bench)
+app.command(
+    epilog="Example: `hashstream tune --dataset mnist --method FCOH --bits 32 --out tuning`"
+    "\n\nOther values: `hashstream tune --dataset digits --method HCOH --try learning_rate=0.1,0.2,0.5 "
+    "--try batch_size=1,10 --runs 3 --out tuning`"
+)(tune)
 app.command(epilog=f"{LINES}\n\nExample: `hashstream paper table-map --dataset digits --out paper-digits`")(
     paper
 )

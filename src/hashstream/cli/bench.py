@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import fields
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
@@ -12,13 +14,22 @@ from rich.markup import escape
 from rich.table import Table
 
 from hashstream import datasets, evaluate
-from hashstream.cli.common import choose, console, fail, numbers, paper_settings
+from hashstream.cli.common import Ties, choose, console, enough_workers, fail, numbers, paper_settings
 from hashstream.cli.common import settings as parse_settings
 from hashstream.evaluate import protocols
 from hashstream.evaluate.reference import REFERENCE
 from hashstream.terminal import load_with_bar, watch_jobs
 
-__all__ = ["bench"]
+__all__ = ["PROTOCOL_LINES", "bench"]
+
+
+def _line(name: str, protocol: protocols.Protocol) -> str:
+    number = "".join(f" NUMBER: {protocol.number}, {field.default}." for field in fields(protocol))
+    return f"`{name}`: {protocol.question}{number}"
+
+
+PROTOCOL_LINES = "\n\n".join(_line(name, one) for name, one in protocols.PROTOCOLS.items())
+"""For `--help`."""
 
 
 class Settings(StrEnum):
@@ -28,13 +39,10 @@ class Settings(StrEnum):
     paper = "paper"
 
 
-class Ties(StrEnum):
-    paper = "paper"
-    aware = "aware"
-
-
 def bench(
-    dataset: Annotated[str, typer.Option(help="A name from `hashstream data list`.")],
+    dataset: Annotated[
+        str, typer.Option(help="A name from `hashstream data list`, or the path of a file of your own.")
+    ],
     out: Annotated[Path, typer.Option(help="Folder of results.csv; rows are appended.")],
     methods: Annotated[
         str,
@@ -42,9 +50,18 @@ def bench(
     ] = "FCOH,LSH",
     bits: Annotated[str, typer.Option(help="Code lengths, with commas between.")] = "32",
     runs: Annotated[int, typer.Option(min=1, help="Run i has split and method seeded with i, from 0.")] = 3,
+    protocol: Annotated[
+        str,
+        typer.Option(
+            metavar="NAME[:NUMBER]",
+            help="What is asked; see below. As label-noise:0.4 with another NUMBER than the default.",
+        ),
+    ] = "paper",
     checkpoints: Annotated[
         str | None,
-        typer.Option(help="After how many training instances to look, as 2000,20000. Default: the paper's."),
+        typer.Option(
+            help="After how many training instances to look, as 2000,20000. Default: as the protocol says."
+        ),
     ] = None,
     ties: Annotated[
         Ties,
@@ -61,8 +78,16 @@ def bench(
         list[str] | None,
         typer.Option("--set", metavar="NAME=VALUE", help="A parameter for every method; may be repeated."),
     ] = None,
+    workers: Annotated[
+        int,
+        typer.Option(
+            min=0,
+            help="Processes side by side, each on one thread; 0 for one on each core. "
+            "Figures do not depend on it, times may: take 1 to compare them.",
+        ),
+    ] = 0,
 ) -> None:
-    """Measure methods under the paper's protocol: mAP, mAP@1000, precision@H2, precision@K, and the time.
+    """Measure methods side by side: how well their codes retrieve as the stream goes by, and the time it takes.
 
     Every method streams once through the training rows and is judged at each checkpoint with queries that it
     never learns from. Rows are written to OUT/results.csv when they are measured, and what is there already
@@ -71,64 +96,94 @@ def bench(
     try:
         chosen = choose(methods)
         given = parse_settings(settings or [], chosen)
-        if configuration is Settings.paper:
-            chosen = paper_settings(chosen, dataset)
+        asked = protocols.named(protocol)
         lengths = numbers(bits, "--bits")
-        if dataset not in datasets.CATALOGUE:
-            raise ValueError(f"there is no data set {dataset!r}: choose from {', '.join(datasets.CATALOGUE)}")
-        setting = protocols.SETTINGS[dataset]
-        points = numbers(checkpoints, "--checkpoints") if checkpoints else list(setting.checkpoints)
-        if points[-1] > setting.stream:
-            raise ValueError(f"--checkpoints: the stream of {dataset} has {setting.stream:,} rows")
+        data = load_with_bar(dataset, console)
+        field = evaluate.Field.of(data)
+        if configuration is Settings.paper:
+            chosen, whose = paper_settings(chosen, field.dataset)
+            if whose != field.dataset:
+                console.print(f"The paper has no settings for {field.dataset}: those for {whose} are taken.")
+        points = _points(checkpoints, asked, field)
         results = evaluate.Results(out / "results.csv")
         jobs = evaluate.jobs(chosen, bits=lengths, runs=runs, settings=given)
-        todo = [
-            (job, missing[-1])
-            for job in jobs
-            if (missing := evaluate.pending(job, dataset, points, results, ties=ties.value))
-        ]
-        console.print(f"{len(jobs) - len(todo)} of {len(jobs)} measurements are in {results.path} already.")
+        todo = {
+            i: missing[-1]
+            for i, job in enumerate(jobs)
+            if (
+                missing := evaluate.pending(
+                    job, field.dataset, points, results, protocol=asked, ties=ties.value
+                )
+            )
+        }
+        console.print(
+            f"{len(jobs) - len(todo)} of {len(jobs)} measurements are in {results.path} already.",
+            soft_wrap=True,
+        )
         if todo:
-            data = load_with_bar(dataset, console)
-            console.print(f"{dataset}, {data.source}. {data.note}", highlight=False)
-            with watch_jobs(console, "", len(todo), sum(rows for _, rows in todo)) as watch:
+            console.print(f"{field.dataset}, {data.source}. {data.note}", highlight=False)
+            rows = sum(todo.values())
+            with watch_jobs(console, "", len(todo), rows) as watch:
                 evaluate.run(
-                    [job for job, _ in todo],
-                    evaluate.Field.of(data),
+                    [jobs[i] for i in todo],
+                    field,
                     results,
+                    protocol=asked,
                     points=points,
                     ties=ties.value,
+                    workers=enough_workers(workers, rows, field.X.shape[1]),
                     watch=watch,
                 )
-        _summary(results, dataset, jobs, points, ties.value)
+        _summary(results, field.dataset, jobs, asked, points, ties.value)
     except (datasets.DatasetError, ValueError, OSError) as error:
         fail(error)
     except KeyboardInterrupt:
         fail(f"stopped. The same command goes on from what is in {out / 'results.csv'}.", code=130)
 
 
+def _points(text: str | None, protocol: protocols.Protocol, field: evaluate.Field) -> list[int]:
+    usual = list(protocol.points(field))
+    if text is None:
+        return usual
+    if not protocol.free_points:
+        raise ValueError(f"--checkpoints: {protocol.kind} decides by itself when to look")
+    points = numbers(text, "--checkpoints")
+    if points[-1] > usual[-1]:
+        raise ValueError(f"--checkpoints: the stream of {field.dataset} has {usual[-1]:,} rows")
+    return points
+
+
 def _summary(
-    results: evaluate.Results, dataset: str, jobs: list[evaluate.Job], points: list[int], ties: str
+    results: evaluate.Results,
+    dataset: str,
+    jobs: list[evaluate.Job],
+    protocol: protocols.Protocol,
+    points: Sequence[int],
+    ties: str,
 ) -> None:
     """Mean over runs for each method and code length that was asked for."""
-    metrics = ("mAP", "precision@H2", "train_seconds")
+    shown = protocol.highlights(points)
+    metrics = list(dict.fromkeys(metric for _, metric in shown))
+    whole = evaluate.in_hindsight(results, dataset, protocol, points, ties) if len(points) > 1 else []
     found = {
         (s.method, s.bits, s.n_train, s.metric): s
-        for s in evaluate.summarise(results, dataset, metrics, ties)
+        for s in [*evaluate.summarise(results, dataset, metrics, ties, protocol.name), *whole]
     }
-    first, last = points[0], points[-1]
-    shown = [(first, "mAP")] * (first != last) + [(last, metric) for metric in metrics]
-    table = Table(
-        box=None,
-        padding=(0, 2, 0, 0),
-    )
+    table = Table(box=None, padding=(0, 2, 0, 0))
     for head in ("method", "bits", "runs"):
         name = head == "method"
         table.add_column(head, justify="left" if name else "right", no_wrap=not name, overflow="fold")
+    later = list(dict.fromkeys(s.metric for s in whole))
     for n, metric in shown:
-        table.add_column(f"{metric.replace('_seconds', ' s')}\nafter {n:,}", justify="right", no_wrap=True)
+        table.add_column(f"{_title(metric)}\nafter {n:,}", justify="right", no_wrap=True)
+    for metric in later:
+        table.add_column(_title(metric).replace(" of ", "\nof "), justify="right", no_wrap=True)
+    shown = shown + [(points[-1], metric) for metric in later]
     rows = list(dict.fromkeys((job.label, job.bits) for job in jobs))
-    beside = ties == "paper" and any((dataset, *row) in REFERENCE for row in rows)
+    first, last = points[0], points[-1]
+    beside = (
+        protocol.name == "paper" and ties == "paper" and any((dataset, *row) in REFERENCE for row in rows)
+    )
     if beside:
         table.add_column("reference code's\nmAP after both", justify="right", no_wrap=True)
     for label, length in rows:
@@ -142,6 +197,14 @@ def _summary(
             *("none" if cell is None else str(cell) for cell in cells),
             *([" / ".join(f"{known[n]:.3f}" for n in (first, last) if n in known)] * beside),
         )
-    console.print(f"\n{dataset}, the paper's protocol, ties {ties!r}: mean ± standard deviation over runs")
-    Console(width=max(130, console.width)).print(table)  # whole, though a narrow terminal may break its lines
+    console.print(f"\n{protocol.question}", highlight=False)
+    console.print(
+        f"{dataset}, protocol {protocol.name}, ties {ties!r}: mean ± standard deviation over runs",
+        highlight=False,
+    )
+    Console(width=max(150, console.width)).print(table)  # whole, though a narrow terminal may break its lines
     console.print(f"All rows: {results.path}", soft_wrap=True)
+
+
+def _title(metric: str) -> str:
+    return metric.replace("_seconds", " s").replace("_", " ")

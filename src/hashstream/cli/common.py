@@ -5,8 +5,10 @@ from __future__ import annotations
 import ast
 import importlib
 import inspect
+import os
 import sys
 from collections.abc import Callable
+from enum import StrEnum
 from functools import partial
 from pathlib import Path
 from typing import Any, NoReturn
@@ -18,9 +20,30 @@ from rich.markup import escape
 from hashstream.hashers import methods as registry
 from hashstream.hashers import register
 
-__all__ = ["choose", "console", "fail", "numbers", "paper_settings", "settings"]
+__all__ = [
+    "Ties",
+    "choose",
+    "console",
+    "enough_workers",
+    "fail",
+    "import_method",
+    "numbers",
+    "paper_settings",
+    "settings",
+    "value_of",
+]
 
 console = Console()
+
+LITTLE = 4_000_000
+"""Numbers to learn from that take some seconds: 40 streams of digits, a quarter of one of MNIST."""
+
+
+class Ties(StrEnum):
+    """Rules for the order of equal distances, as an option."""
+
+    paper = "paper"
+    aware = "aware"
 
 
 def fail(message: object, code: int = 2) -> NoReturn:
@@ -49,11 +72,16 @@ def choose(names: str) -> dict[str, Callable[..., Any]]:
     return chosen
 
 
-def paper_settings(methods: dict[str, Callable[..., Any]], dataset: str) -> dict[str, Callable[..., Any]]:
-    """Methods by their paper's settings for a data set; those that no paper has settings for stay as they are."""
-    name = (
-        "places205" if dataset == "tinyimagenet200" else dataset
-    )  # the stand-in, for which no settings are printed
+def paper_settings(
+    methods: dict[str, Callable[..., Any]], dataset: str
+) -> tuple[dict[str, Callable[..., Any]], str]:
+    """Methods by their paper's settings for a data set, and the name of the one that these settings are for.
+
+    Methods that no paper has settings for stay as they are. ValueError where there are none for the data set.
+    """
+    from hashstream.paper.lineup import SETTINGS_OF
+
+    name = SETTINGS_OF.get(dataset, dataset)
     chosen = {}
     for label, method in methods.items():
         from_paper = getattr(method, "from_paper", None)
@@ -62,7 +90,19 @@ def paper_settings(methods: dict[str, Callable[..., Any]], dataset: str) -> dict
         else:
             from_paper(name, 32)  # raises where there are none for this data set
             chosen[f"{label}[paper]"] = partial(from_paper, name)
-    return chosen
+    return chosen, name
+
+
+def enough_workers(asked: int, rows: int, features: int) -> int:
+    """How many worker processes to take where `asked` is 0: the cores that this process may use.
+
+    One where there is so little to learn (`rows` in all, of `features` numbers) that starting more takes longer.
+    """
+    if asked:
+        return asked
+    if rows * features < LITTLE:
+        return 1
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def import_method(name: str) -> type[Any]:
@@ -105,8 +145,13 @@ def settings(pairs: list[str], methods: dict[str, Callable[..., Any]]) -> dict[s
             taken = [p for p in inspect.signature(cls).parameters if p not in ("n_bits", "random_state")]
             if name not in taken:
                 raise ValueError(f"--set {name}: {method} does not have it; it has {', '.join(taken)}")
-        try:
-            given[name] = ast.literal_eval(text.strip())
-        except (ValueError, SyntaxError):
-            given[name] = text.strip()
+        given[name] = value_of(text)
     return given
+
+
+def value_of(text: str) -> Any:
+    """A parameter as people type it: a Python literal, and text where it is none."""
+    try:
+        return ast.literal_eval(text.strip())
+    except (ValueError, SyntaxError):
+        return text.strip()

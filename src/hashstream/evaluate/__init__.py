@@ -7,6 +7,7 @@ from hashstream.evaluate.health import CodeStatistics, code_statistics
 from hashstream.evaluate.protocols import Field
 from hashstream.evaluate.results import COLUMNS, Results, Summary, in_hindsight, summarise
 from hashstream.evaluate.scores import Scores, retrieval, row_name
+from hashstream.evaluate.tuning import Trial, tune
 
 __all__ = [
     "COLUMNS",
@@ -17,6 +18,7 @@ __all__ = [
     "Results",
     "Scores",
     "Summary",
+    "Trial",
     "WorkerError",
     "auc",
     "code_statistics",
@@ -29,4 +31,5 @@ __all__ = [
     "row_name",
     "run",
     "summarise",
+    "tune",
 ]

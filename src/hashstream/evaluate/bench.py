@@ -84,7 +84,10 @@ def _divergence(columns: dict[str, Any], learned: int) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class News:
-    """What `run` tells while it runs: of which job, rows learned since the last time, a look, or an error."""
+    """What `run` tells while it runs: of which job, rows learned since the last time, a look, or an error.
+
+    rows: with an error, those that are not learned any more, so that the sum over all news is what was to be learned.
+    """
 
     job: Job
     rows: int = 0
@@ -137,22 +140,20 @@ def run(
     if min(workers, len(todo)) > 1:
         _in_parallel(todo, field, results, protocol, points, ties, min(workers, len(todo)), tell)
         return
-    for job, _ in todo:
-        error = ""
+    for job, missing in todo:
+        left, error = missing[-1], ""
+
+        def count(rows: int, job: Job = job) -> None:
+            nonlocal left
+            left -= rows
+            tell(News(job, rows=rows))
+
         try:
-            for look in measure(
-                job,
-                field,
-                points,
-                results,
-                protocol=protocol,
-                ties=ties,
-                progress=lambda rows, job=job: tell(News(job, rows=rows)),  # type: ignore[misc]
-            ):
+            for look in measure(job, field, points, results, protocol=protocol, ties=ties, progress=count):
                 tell(News(job, look=look))
         except ArithmeticError as problem:
             error = str(problem)
-        tell(News(job, error=error, done=True))
+        tell(News(job, rows=left, error=error, done=True))
 
 
 def _in_parallel(
@@ -165,7 +166,7 @@ def _in_parallel(
     workers: int,
     tell: Callable[[News], None],
 ) -> None:
-    lost = []
+    lost, left = [], {id(job): missing[-1] for job, missing in todo}
     with closing(side_by_side(todo, field, protocol, points, ties, workers)) as events:
         for job, event in events:
             columns = job.columns(field.dataset, protocol.name)
@@ -177,8 +178,9 @@ def _in_parallel(
                     results.append([_divergence(columns, event.learned)])
                 if event.lost:
                     lost.append(f"{job} (its process {event.lost})")
-                tell(News(job, error=event.diverged or event.lost, done=True))
+                tell(News(job, rows=left[id(job)], error=event.diverged or event.lost, done=True))
             else:
+                left[id(job)] -= event
                 tell(News(job, rows=event))
     if lost:
         raise WorkerError(

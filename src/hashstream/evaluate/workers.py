@@ -35,7 +35,7 @@ TELL_EVERY = 0.1  # seconds between two messages about rows
 READY = "ready"
 
 
-class WorkerError(RuntimeError):
+class WorkerError(ChildProcessError):
     """A worker process ended before its job did. The message names the job."""
 
 

@@ -23,7 +23,8 @@ class LabelNoise(Paper):
     """
 
     kind = "label-noise"
-    question = "How much worse do the codes get if a share (0.2) of the stream's labels is wrong?"
+    question = "How much worse do the codes get if some of the stream's labels are wrong?"
+    number = "the share of wrong labels"
 
     rate: float = 0.2
 

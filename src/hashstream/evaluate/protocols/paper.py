@@ -24,7 +24,7 @@ class Paper(Protocol):
     """
 
     kind = "paper"
-    question = "How well do the codes retrieve after 2,000, 4,000, ... rows of a stationary stream?"
+    question = "How well do the codes retrieve as a stream goes by that never changes?"
     free_points = True
 
     def metrics(self) -> tuple[str, ...]:

@@ -19,12 +19,13 @@ Curves = Mapping[str, Mapping[int, float]]
 class Protocol(ABC):
     """A question about methods. A subclass is a frozen dataclass with one number at most, which has a default.
 
-    kind: its name without the number. question: what a user wants to know, for `--help`.
+    kind: its name without the number. question: what a user wants to know. number: what the number means.
     free_points: whether looks may be taken at other points than `points` says.
     """
 
     kind: ClassVar[str]
     question: ClassVar[str]
+    number: ClassVar[str] = ""
     free_points: ClassVar[bool] = False
 
     @property

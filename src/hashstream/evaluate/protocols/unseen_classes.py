@@ -24,7 +24,8 @@ class UnseenClasses(Protocol):
     """
 
     kind = "unseen-classes"
-    question = "Do the codes also retrieve classes (a share of 0.25) that were never learned from?"
+    question = "Do the codes also retrieve classes that were never learned from?"
+    number = "the share of classes that never come in the stream"
     free_points = True
 
     share: float = 0.25

@@ -1,0 +1,155 @@
+"""What `hashstream tune` does: try settings, and judge them by a part of the stream alone.
+
+    from hashstream import FCOH, datasets, evaluate
+
+    field = evaluate.Field.of(datasets.load("mnist"))
+    results = evaluate.Results(Path("tuning/results.csv"))
+    best = evaluate.tune("FCOH", FCOH, field, results, bits=32)[0]
+    best.settings, best.mean
+
+The paper advises powers of ten for lambda1, lambda2 and the learning rate; `GRIDS` has them. FCOH's defaults need none
+of this: `learning_rate="auto"` finds every step by itself.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from math import inf, isnan, nan
+from statistics import mean, stdev
+from types import MappingProxyType
+from typing import Any
+
+from hashstream.evaluate.bench import News, run
+from hashstream.evaluate.job import Job
+from hashstream.evaluate.protocols import Field, Streamed, Validation, metric_row
+from hashstream.evaluate.results import Results
+
+__all__ = ["GRIDS", "Trial", "trials", "tune"]
+
+Grid = Mapping[str, Sequence[Any]]
+"""Values to try, by the parameter's name."""
+
+TENS = (1e-1, 1e-2, 1e-3, 1e-4, 1e-5)
+RATES = (1.0, 0.5, 0.2, 0.1, 0.05, 0.02, 0.01)
+
+GRIDS: Mapping[str, Grid] = MappingProxyType(
+    {
+        "FCOH": {"lambda1": TENS, "lambda2": TENS, "learning_rate": TENS},
+        "OKH": {"C": (1.0, 0.1, 0.01, 0.001, 0.0001), "alpha": (0.1, 0.3, 0.5, 0.7)},
+        "SketchHash": {"sketch_size": (100, 200, 400), "batch_size": (50, 200, 1000)},
+        "FROSH": {"sketch_size": (100, 200, 400), "batch_size": (256, 1024, 4096)},
+        "AdaptHash": {
+            "alpha": (0.7, 0.8, 0.9),
+            "learning_rate": (0.2, 0.1, 0.05, 0.01),
+            "orthogonality": (0.1, 0.01, 0.001),
+        },
+        "OSH": {"learning_rate": RATES},
+        "MIHash": {"learning_rate": (10.0, 3.0, 1.0, 0.3, 0.1), "steepness": ("auto", 1.0, 10.0)},
+        "HCOH": {"learning_rate": RATES, "batch_size": (1, 10)},
+        "HMOH": {"learning_rate": RATES, "batch_size": (1, 10)},
+        "BSODH": {
+            "eta_s": (1.0, 1.2, 1.5),
+            "eta_d": (0.0, 0.2, 0.5),
+            "sigma": (0.2, 0.5, 0.8),
+            "ridge": (0.3, 0.6, 0.9),
+        },
+        "RidgeHash": {"ridge": (10.0, 3.0, 1.0, 0.3, 0.1, 0.01), "forgetting": (1.0, 0.9999, 0.999)},
+        "ClassifierHash": {"learning_rate": (100.0, 30.0, 10.0, 3.0, 1.0, 0.3), "batch_size": (1, 10, 100)},
+    }
+)
+"""What is tried where nobody says otherwise, for each method that has something to choose."""
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One choice of settings, and how it did.
+
+    settings: what differs from the method's defaults; empty for the defaults themselves.
+    values: the metric's value in each run that came to the end of the stream.
+    diverged: runs that did not.
+    """
+
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    values: tuple[float, ...] = ()
+    diverged: int = 0
+
+    @property
+    def mean(self) -> float:
+        return mean(self.values) if self.values else nan
+
+    @property
+    def spread(self) -> float:
+        """Standard deviation over runs, NaN for one."""
+        return stdev(self.values) if len(self.values) > 1 else nan
+
+
+def trials(grid: Grid, settings: Mapping[str, Any] | None = None) -> list[dict[str, Any]]:
+    """Every combination of the grid's values, added to `settings`, and first `settings` as they are.
+
+    >>> trials({"a": (1, 2), "b": (3,)})
+    [{}, {'a': 1, 'b': 3}, {'a': 2, 'b': 3}]
+    """
+    for name, values in grid.items():
+        if not len(values):
+            raise ValueError(f"there is no value of {name} to try")
+    given = dict(settings or {})
+    tried = (
+        {**given, **dict(zip(grid, values, strict=True))} for values in itertools.product(*grid.values())
+    )
+    return [given, *(one for one in tried if one != given)]
+
+
+def tune(
+    name: str,
+    method: Callable[..., Streamed],
+    field: Field,
+    results: Results,
+    *,
+    bits: int = 32,
+    grid: Grid | None = None,
+    settings: Mapping[str, Any] | None = None,
+    runs: int = 1,
+    by: str = "mAP",
+    workers: int = 1,
+    watch: Callable[[News], None] | None = None,
+) -> list[Trial]:
+    """Measure every combination of settings under the protocol `Validation`, and return them, the best first.
+
+    name, method: what results call it, and what makes the hasher.
+    grid: values to try; by default those of `GRIDS`. The method's defaults, with `settings`, take part as well.
+    settings: the same in every trial.
+    by: the metric that decides, one of `Validation`'s. Ties between distances count as their mean over all orders, so
+        that nothing is won by the order of the database.
+    results, workers, watch: as in `run`; what the results have already is not measured again.
+
+    A run that diverges is no reason to stop: trials with one come last.
+    """
+    protocol = Validation()
+    if by not in protocol.metrics() or by.endswith("_seconds"):
+        known = (metric for metric in protocol.metrics() if not metric.endswith("_seconds"))
+        raise ValueError(f"by is {by!r}: it has to be one of {', '.join(known)}")
+    if grid is None:
+        grid = GRIDS.get(name, {})
+    if not grid:
+        raise ValueError(f"{name} has no settings that are tried by themselves: say which, with their values")
+    tried = trials(grid, settings)
+    jobs = [[Job(name, method, bits, run, one) for run in range(runs)] for one in tried]
+    in_turn = [job for same_run in zip(*jobs, strict=True) for job in same_run]
+    run(in_turn, field, results, protocol=protocol, ties="aware", workers=workers, watch=watch)
+    (end,) = protocol.points(field)
+    metric = metric_row(by, "aware")
+    found = {
+        (row["method"], row["run"]): row["value"]
+        for row in results.rows
+        if (row["dataset"], row["protocol"]) == (field.dataset, protocol.name)
+        and (row["bits"], row["n_train"], row["metric"]) == (bits, end, metric)
+    }
+
+    def outcome(settings: dict[str, Any], own: list[Job]) -> Trial:
+        values = tuple(found[job.label, job.run] for job in own if (job.label, job.run) in found)
+        return Trial(settings, values, len(own) - len(values))
+
+    done = [outcome(*pair) for pair in zip(tried, jobs, strict=True)]
+    return sorted(done, key=lambda trial: (trial.diverged, inf if isnan(trial.mean) else -trial.mean))
