@@ -5,21 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from hashstream.paper import notes, printed
+from hashstream.paper.beside import NAMES, counterpart, divergences, on_the_data, over
 from hashstream.paper.lineup import COMPARABLE, STANDS_FOR, Contestant
 from hashstream.paper.study import Experiment, Section, Sheet, Study, Value
 
-__all__ = [
-    "EXPERIMENT",
-    "TITLES",
-    "counterpart",
-    "groups",
-    "margin_sheet",
-    "measure",
-    "on_the_data",
-    "value_sheet",
-]
+__all__ = ["EXPERIMENT", "groups", "margin_sheet", "measure", "theirs", "value_sheet"]
 
-TITLES = {"cifar10": "CIFAR-10", "places205": "Places205", "mnist": "MNIST"}
 NEAR = 0.03  # what two seeds of one setting may be apart
 
 
@@ -35,27 +26,12 @@ def measure(study: Study) -> None:
     study.measure("accuracy: ", jobs)
 
 
-def counterpart(dataset: str) -> tuple[str, bool]:
-    """The paper's data set that stands beside one ("" for none), and whether their figures may be compared.
-
-    >>> counterpart("mnist"), counterpart("cifar10"), counterpart("digits")
-    (('mnist', True), ('cifar10', False), ('', False))
-    """
-    name = COMPARABLE.get(dataset) or STANDS_FOR.get(dataset, "")
-    return name, dataset in COMPARABLE
-
-
-def on_the_data(dataset: str) -> tuple[str, ...]:
-    """Why the paper's figures are not compared with ours, where they are not."""
-    name, comparable = counterpart(dataset)
-    if comparable:
-        return ()
-    if name:
-        return (
-            f"The features are not the paper's: its {TITLES[name]} figures stand beside ours as a landmark, and no "
-            "difference is taken. Methods can be compared with each other.",
-        )
-    return ("The paper has no figures for this data set. Methods can be compared with each other.",)
+def theirs(study: Study, one: Contestant, metric: str, bits: int, n_train: int | None = None) -> float | None:
+    """The paper's figure for a contestant, where the data set is the paper's or takes its place."""
+    name, _ = counterpart(study.dataset)
+    if not one.printed or study.dataset not in (*COMPARABLE, *STANDS_FOR):
+        return None
+    return printed.printed(name, one.printed, metric, bits, n_train)
 
 
 def groups(study: Study) -> tuple[list[Contestant], list[Contestant]]:
@@ -70,11 +46,11 @@ def value_sheet(
     caption: str,
     contestants: Sequence[Contestant],
     value: Callable[[Contestant, int], Value | None],
-    theirs: Callable[[Contestant, int], float | None] = lambda one, bits: None,
+    beside: Callable[[Contestant, int], float | None] = lambda one, bits: None,
 ) -> Sheet:
     """A row for each contestant, a column for each code length, the best of each in bold.
 
-    theirs: the paper's figure, which is written below ours, with the difference where one may be taken.
+    beside: the paper's figure, which is written below ours, with the difference where one may be taken.
     """
     rows, means = [], {}
     for i, one in enumerate(contestants):
@@ -83,7 +59,7 @@ def value_sheet(
             found = value(one, bits)
             if found is not None:
                 means[i, j + 1] = found.mean
-            cells.append(_cell(study, one, bits, found, theirs(one, bits)))
+            cells.append(_cell(study, one, bits, found, beside(one, bits)))
         rows.append(tuple(cells))
     best = {
         max((at for at in means if at[1] == j), key=lambda at: means[at])
@@ -95,8 +71,7 @@ def value_sheet(
 
 def _cell(study: Study, one: Contestant, bits: int, found: Value | None, theirs: float | None) -> str:
     """Ours, and below it the paper's and how many runs could not be finished."""
-    columns = {"dataset": study.dataset, "protocol": "paper", "method": one.label, "bits": bits}
-    lost = sum(study.results.diverged(**columns, run=run) is not None for run in range(study.scale.runs))
+    lost = len(divergences(study, one.label, bits))
     lines = [str(found) if found else "diverged" if lost else "-"]
     if found and lost:
         lines.append(f"{lost} of {study.scale.runs} runs diverged")
@@ -112,22 +87,22 @@ def margin_sheet(
     metric: str,
     value: Callable[[Contestant, int], Value | None],
     claimed_metric: str,
-    over: str = "",
+    rival: str = "",
 ) -> Sheet | None:
-    """By how much FCOH lies above the best baseline, or above the method `over`: claimed, printed and measured.
+    """By how much FCOH lies above the best baseline, or above the method `rival`: claimed, printed and measured.
 
     None where a figure that is needed was not measured.
     """
     name, _ = counterpart(study.dataset)
     bits = study.scale.bits
     baselines = [one for one in groups(study)[0] if one.printed not in ("", "FCOH")]
-    if over:
-        baselines = [one for one in baselines if one.printed == over]
+    if rival:
+        baselines = [one for one in baselines if one.printed == rival]
     best = [max((v.mean for one in baselines if (v := value(one, b))), default=None) for b in bits]
     rows = []
     if (claim := printed.CLAIMED.get((name, claimed_metric))) is not None:
-        rows.append((f"claimed by the paper for {TITLES[name]}", "8 to 128", f"{claim[0]:+.2f} %"))
-        if not over:
+        rows.append((f"claimed by the paper for {NAMES[name]}", "8 to 128", f"{claim[0]:+.2f} %"))
+        if not rival:
             lengths = [b for b in bits if b in printed.BITS]
             rows.append(
                 ("in the paper's table", _list(lengths), f"{_printed_margin(name, metric, lengths):+.2f} %")
@@ -143,7 +118,7 @@ def margin_sheet(
             )
     if not rows:
         return None
-    whom = over or "the best baseline"
+    whom = rival or "the best baseline"
     return Sheet(
         f"{claimed_metric} of FCOH over {whom}, mean over the code lengths",
         ("", "bits", "above"),
@@ -170,16 +145,16 @@ def _show(study: Study) -> Section:
     paper, others = groups(study)
     metrics = (study.headline, "precision@H2")
     sheets: list[Sheet] = []
-    over = f"after {study.field.setting.stream:,} training instances, {_runs(study)}"
+    when = f"after {study.field.setting.stream:,} training instances, {over(study)}"
     for metric in metrics:
 
         def ours(one: Contestant, bits: int, metric: str = metric) -> Value | None:
             return study.values(one.label, metric, bits=bits)
 
-        def theirs(one: Contestant, bits: int, metric: str = metric) -> float | None:
-            return printed.printed(name, one.printed, metric, bits) if one.printed else None
+        def paper_s(one: Contestant, bits: int, metric: str = metric) -> float | None:
+            return theirs(study, one, metric, bits)
 
-        sheets.append(value_sheet(study, f"{metric}, the paper's methods, {over}", paper, ours, theirs))
+        sheets.append(value_sheet(study, f"{metric}, the paper's methods, {when}", paper, ours, paper_s))
         if others:
             sheets.append(
                 value_sheet(study, f"{metric}, methods that the paper's tables do not have", others, ours)
@@ -197,10 +172,6 @@ def _show(study: Study) -> Section:
             *notes.matching(study.dataset, {one.name for one in study.contestants}, metrics),
         ),
     )
-
-
-def _runs(study: Study) -> str:
-    return "one run" if study.scale.runs == 1 else f"mean ± standard deviation over {study.scale.runs} runs"
 
 
 def _claim(name: str, headline: str) -> str:
@@ -223,12 +194,12 @@ def _claim(name: str, headline: str) -> str:
             f"the best {metric} at {first} of 6 code lengths, on average {printed.CLAIMED[name, metric][0]} % "
             "above the best baseline"
         )
-    return f"On {TITLES[name]} FCOH has {parts[0]}, and {parts[1]}."
+    return f"On {NAMES[name]} FCOH has {parts[0]}, and {parts[1]}."
 
 
 def _finding(study: Study, metric: str) -> str:
     """How many of the paper's figures are met, and where FCOH stands among the paper's methods."""
-    name, comparable = counterpart(study.dataset)
+    comparable = study.dataset in COMPARABLE
     paper, _ = groups(study)
     measured = {
         (one, bits): value.mean
@@ -238,11 +209,9 @@ def _finding(study: Study, metric: str) -> str:
     }
     sentences = []
     away = {
-        (one, bits): ours - theirs
+        (one, bits): ours - figure
         for (one, bits), ours in measured.items()
-        if comparable
-        and one.printed
-        and (theirs := printed.printed(name, one.printed, metric, bits)) is not None
+        if comparable and one.printed and (figure := theirs(study, one, metric, bits)) is not None
     }
     if away:
         near = sum(abs(difference) <= NEAR for difference in away.values())
@@ -257,7 +226,7 @@ def _finding(study: Study, metric: str) -> str:
         if ranks:
             first = sum(rank == 1 for rank in ranks.values())
             sentences.append(
-                f"{form.title} has the best {metric} of the paper's methods at {first} of {len(ranks)}."
+                f"{form.title} has the best {metric} of the paper's methods at {first} of {len(ranks)} code lengths."
             )
     return " ".join(sentences) or f"No {metric} is measured yet."
 

@@ -9,16 +9,9 @@ from hashstream import pictures
 from hashstream.evaluate import auc
 from hashstream.evaluate.protocols.paper import K
 from hashstream.paper import notes, printed
-from hashstream.paper.accuracy import (
-    TITLES,
-    counterpart,
-    groups,
-    margin_sheet,
-    measure,
-    on_the_data,
-    value_sheet,
-)
-from hashstream.paper.lineup import Contestant
+from hashstream.paper.accuracy import groups, margin_sheet, measure, theirs, value_sheet
+from hashstream.paper.beside import NAMES, counterpart, on_the_data
+from hashstream.paper.lineup import COMPARABLE, Contestant
 from hashstream.paper.study import Experiment, Figures, Section, Sheet, Study, Value
 
 __all__ = ["MAP_AUC", "MAP_INSTANCES", "PRECISION_AUC", "PRECISION_K", "area"]
@@ -135,11 +128,10 @@ def _notes(study: Study, *metrics: str) -> tuple[str, ...]:
 
 
 def _show_instances(study: Study) -> Section:
-    metric, name = study.headline, counterpart(study.dataset)[0]
-    first = study.points[0]
+    metric, first = study.headline, study.points[0]
     marks: dict[str, dict[str, Curve]] = {}
     for (dataset, bits, n), values in printed.EARLY.items():
-        if dataset == name and bits in study.scale.bits and n in study.points:
+        if dataset == COMPARABLE.get(study.dataset) and bits in study.scale.bits and n in study.points:
             titles = {one.printed: one.title for one in study.contestants if one.printed}
             marks[f"{bits} bits"] = {titles[m]: [(n, v)] for m, v in values.items() if m in titles}
     figures, captions = _panels(
@@ -158,7 +150,7 @@ def _show_instances(study: Study) -> Section:
         f"{metric} after the first {first:,} training instances",
         study.contestants,
         lambda one, bits: study.values(one.label, metric, bits=bits, n_train=first),
-        lambda one, bits: printed.printed(name, one.printed, metric, bits, first) if one.printed else None,
+        lambda one, bits: theirs(study, one, metric, bits, first),
     )
     claim = "FCOH is better than all others at every stage, and by a large margin at the first"
     if marks:
@@ -206,7 +198,7 @@ def _at(study: Study, one: Contestant, bits: int, n_train: int) -> float:
 
 
 def _show_areas(
-    study: Study, name: str, title: str, metric: str, steps: Mapping[float, tuple[str, int]], over: str
+    study: Study, name: str, title: str, metric: str, steps: Mapping[float, tuple[str, int]], rival: str
 ) -> Section:
     paper, _ = counterpart(study.dataset)
 
@@ -216,10 +208,10 @@ def _show_areas(
     sheets: list[Sheet] = [
         value_sheet(study, f"{metric}, {_points(study, metric)}", study.contestants, value)
     ]
-    margin = margin_sheet(study, metric, value, metric, over)
+    margin = margin_sheet(study, metric, value, metric, rival)
     claims = [
-        f"{printed.CLAIMED[data, kind][0]} % ({TITLES[data]})"
-        for data in TITLES
+        f"{printed.CLAIMED[data, kind][0]} % ({NAMES[data]})"
+        for data in NAMES
         for kind in (metric, metric.replace("mAP", "mAP@1000"), metric.replace("mAP@1000", "mAP"))
         if (data, kind) in printed.CLAIMED and (not paper or data == paper)
     ]
@@ -227,7 +219,7 @@ def _show_areas(
     return Section(
         name,
         title,
-        f"FCOH's {metric} lies on average {', '.join(dict.fromkeys(claims))} above that of {over}, the second best.",
+        f"FCOH's {metric} lies on average {', '.join(dict.fromkeys(claims))} above that of {rival}, the second best.",
         _area_finding(study, value, metric),
         (*sheets, *([margin] if margin else [])),
         figures,

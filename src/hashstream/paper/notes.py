@@ -116,6 +116,13 @@ NOTES = (
         "from the rows since the last one.",
     ),
     Note(
+        "digits",
+        "HMOH|OKH",
+        "*",
+        "HMOH and OKH choose the anchors of their kernels among the rows before the first look, of which "
+        "digits has 100: they have 100 and 50 anchors here instead of 300.",
+    ),
+    Note(
         "mnist",
         "MIHash",
         "mAP|AUC of mAP",

@@ -6,7 +6,7 @@ import os
 import platform
 import re
 import subprocess
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from html import escape
@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import hashstream.versions
-from hashstream import _native, pictures
+from hashstream import _native
 from hashstream.paper.study import Section, Sheet, Study
 from hashstream.paper.stylesheet import STYLE
 
@@ -97,16 +97,15 @@ def commit() -> str:
 
 
 def settings(study: Study) -> Sheet:
-    """Who took part: the name in this report, the name in results.csv, the parameters that differ from defaults."""
+    """Who took part: the name in this report, the name in results.csv, and the parameters."""
     rows = []
     for one in study.contestants:
         given = _parameters(one.method(n_bits=32))
-        plain = _parameters(type(one.method(n_bits=32))(n_bits=32))
-        differing = [
-            f"{name}={value!r}" for name, value in given.items() if repr(plain.get(name)) != repr(value)
-        ]
-        rows.append((one.title, one.label, ", ".join(differing) or "defaults"))
-    return Sheet("Who took part", ("in this report", "in results.csv", "settings"), tuple(rows))
+        text = ", ".join(f"{name}={value!r}" for name, value in given.items() if value is not None)
+        rows.append((one.title, one.label, text))
+    return Sheet(
+        "Who took part, with which parameters", ("in this report", "in results.csv", "settings"), tuple(rows)
+    )
 
 
 def _parameters(hasher: Any) -> dict[str, Any]:
@@ -114,17 +113,25 @@ def _parameters(hasher: Any) -> dict[str, Any]:
     return {name: value for name, value in found.items() if name not in ("n_bits", "random_state")}
 
 
-def page(sections: Sequence[Section], about: About) -> str:
-    """The report as one HTML file that needs no other."""
-    return "\n".join(_page(sections, about))
+INTRODUCTION = (
+    "Each section sets what the paper (Lin et al., “Fast Class-wise Updating for Online Hashing”, TPAMI 2022) says "
+    "beside what one command measured. Figures are means over runs ± their standard deviation; where the paper prints "
+    "a figure for the same data, it stands below ours, with ours minus the paper's in brackets. The best of a column "
+    "is bold. FCOH (paper) has the paper's settings, FCOH (auto) our defaults, which choose their own step."
+)
 
 
-def _page(sections: Sequence[Section], about: About) -> Iterator[str]:
+def page(sections: Sequence[Section], about: About, drawings: Mapping[str, str]) -> str:
+    """The report as one HTML file that needs no other. drawings: `<svg>` elements by the names of the figures."""
+    return "\n".join(_page(sections, about, drawings))
+
+
+def _page(sections: Sequence[Section], about: About, drawings: Mapping[str, str]) -> Iterator[str]:
     yield "<!doctype html>"
     yield f'<html lang="en"><head><meta charset="utf-8"><title>{escape(about.title)}</title>'
     yield '<meta name="viewport" content="width=device-width, initial-scale=1">'
     yield f"<style>{STYLE}</style></head><body><main>"
-    yield f"<h1>{escape(about.title)}</h1>"
+    yield f'<h1>{escape(about.title)}</h1><p class="introduction">{_text(INTRODUCTION)}</p>'
     yield "<nav><h2>Contents</h2><ol>"
     yield from (f'<li><a href="#{escape(s.name)}">{_text(s.title)}</a></li>' for s in sections)
     yield '<li><a href="#about">How this was made</a></li></ol></nav>'
@@ -132,9 +139,9 @@ def _page(sections: Sequence[Section], about: About) -> Iterator[str]:
         yield f'<section id="{escape(section.name)}"><h2>{_text(section.title)}</h2>'
         yield f'<div class="pair"><div><h3>What the paper says</h3><p>{_text(section.claim)}</p></div>'
         yield f"<div><h3>What is measured here</h3><p>{_text(section.finding)}</p></div></div>"
-        for name, figure in section.figures.items():
+        for name in section.figures:
             caption = section.captions.get(name, "")
-            yield f"<figure>{pictures.svg(figure, name)}<figcaption>{_text(caption)}</figcaption></figure>"
+            yield f"<figure>{drawings[name]}<figcaption>{_text(caption)}</figcaption></figure>"
         for sheet in section.sheets:
             yield from _table(sheet)
         if section.notes:
@@ -176,6 +183,7 @@ def markdown(sections: Sequence[Section], about: About) -> str:
 
 def _markdown(sections: Sequence[Section], about: About) -> Iterator[str]:
     yield f"# {about.title}\n"
+    yield f"{INTRODUCTION}\n"
     for section in sections:
         yield f"## {section.title}\n"
         yield f"**What the paper says.** {section.claim}\n"

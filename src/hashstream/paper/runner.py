@@ -115,11 +115,13 @@ def command(name: str, study: Study, out: Path) -> str:
 def _write(study: Study, sections: Sequence[Section], out: Path, file: str, line: str) -> Outcome:
     folder = out / "figures"
     folder.mkdir(parents=True, exist_ok=True)
-    for section in sections:
-        for name, figure in section.figures.items():
-            pictures.save(figure, folder, name)
+    drawings = {
+        name: pictures.save(figure, folder, name)
+        for section in sections
+        for name, figure in section.figures.items()
+    }
     about = report.about(study, line)
     outcome = Outcome(tuple(sections), out / f"{file}.html", out / f"{file}.md")
-    outcome.page.write_text(report.page(sections, about), encoding="utf-8")
+    outcome.page.write_text(report.page(sections, about, drawings), encoding="utf-8")
     outcome.markdown.write_text(report.markdown(sections, about), encoding="utf-8")
     return outcome

@@ -19,6 +19,7 @@ nav h2 { margin-top: 1rem; }
 nav ol { columns: 2; column-gap: 3rem; padding-left: 1.4rem; }
 a { color: var(--link); }
 p { margin: .2rem 0 .6rem; }
+.introduction { max-width: 90ch; }
 section { border-top: 1px solid var(--line); }
 .pair { display: grid; grid-template-columns: 1fr 1fr; gap: 0 2rem; }
 figure { margin: 1.2rem 0; }
@@ -26,7 +27,7 @@ figure svg { background: #ffffff; border-radius: 6px; display: block; height: au
 figcaption { color: var(--soft); font-size: .88rem; margin-top: .3rem; }
 .wide { overflow-x: auto; margin: 1.2rem 0; }
 table { border-collapse: collapse; font-size: .9rem; font-variant-numeric: tabular-nums; }
-caption { text-align: left; font-weight: 600; padding: 0 0 .4rem; }
+caption { text-align: left; font-weight: 600; padding: 0 0 .4rem; min-width: 26rem; }
 th, td { padding: .3rem .8rem .3rem 0; text-align: left; vertical-align: top;
   border-bottom: 1px solid var(--line); }
 thead th { color: var(--soft); font-weight: 600; white-space: nowrap; }
@@ -48,7 +49,8 @@ dd { margin: 0; }
   :root { --ink: #000; --paper: #fff; --soft: #444; --line: #bbb; --shade: #f4f4f4; --link: #000; }
   body { font-size: 10pt; }
   main { max-width: none; padding: 0; }
-  section { break-before: page; border: 0; }
+  section { border: 0; }
+  section + section { break-before: page; }
   figure, tr { break-inside: avoid; }
   .wide { overflow: visible; }
   table { font-size: 8pt; }

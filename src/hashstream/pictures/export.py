@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from io import StringIO
+from io import BytesIO, StringIO
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,10 +13,23 @@ if TYPE_CHECKING:
 __all__ = ["save", "svg"]
 
 
+FONT = "'DejaVu Sans', Verdana, Arial, sans-serif"
+
+SHORTER = (
+    (r"<!--.*?-->|<metadata>.*?</metadata>|<style.*?</style>", ""),
+    (r'<g id="[^"]*"', "<g"),
+    (r"font-family: [^;\"]*; ", ""),
+    (r' transform="rotate\(-0 [^"]*\)"', ""),
+    (r"\s*\n\s*", "\n"),
+    (r"(<g/>|<g>\s*</g>|<defs>\s*</defs>)\n", ""),
+)
+"""What nobody sees and what can be said once: patterns, and what stands in their place."""
+
+
 def svg(figure: Figure, name: str) -> str:
     """The figure as an `<svg>` element to put into a page: text as text, and ids that begin with `name`.
 
-    Without what nobody sees: comments, metadata, names of groups, and digits behind the first of a pixel.
+    Written short: a report has many.
     """
     import matplotlib
 
@@ -27,16 +40,17 @@ def svg(figure: Figure, name: str) -> str:
         )
     text = out.getvalue()
     text = text[text.index("<svg") :]
-    text = re.sub(r"<!--.*?-->|<metadata>.*?</metadata>", "", text, flags=re.DOTALL)
-    text = re.sub(r'<g id="[^"]*"', "<g", text)
+    for pattern, instead in SHORTER:
+        text = re.sub(pattern, instead, text, flags=re.DOTALL)
+    text = re.sub(r'(?<= d=")[^"]*', lambda path: re.sub(r"\s*([A-Za-z])\s*", r"\1", path[0]), text)
     text = re.sub(r"-?\d+\.\d{3,}", lambda number: _short(float(number[0])), text)
-    text = re.sub(r"\s*\n\s*", "\n", text)
     text = re.sub(r'( id="|url\(#|href="#)', rf"\1{name}-", text)
-    opening = text[: text.index(">")]
-    width = float(re.search(r'width="([\d.]+)pt"', opening)[1])  # type: ignore[index]
+    opening, closing, rest = text.partition(">")
+    size = re.search(r'viewBox="0 0 ([\d.]+)', opening)
+    width = f"max-width: {float(size[1]) * 4 / 3:.0f}px; " if size else ""
     opening = re.sub(r' (width|height)="[^"]*"', "", opening)
-    shape = f' style="width: 100%; max-width: {width * 4 / 3:.0f}px" role="img"'
-    return opening + shape + text[text.index(">") :]
+    shape = f' role="img" style="width: 100%; {width}font-family: {FONT}; stroke-linejoin: round"'
+    return opening + shape + closing + rest
 
 
 def _short(number: float) -> str:
@@ -47,7 +61,15 @@ def _short(number: float) -> str:
     return f"{round(number, 1):g}" if abs(number) >= 1 else f"{number:.3g}"
 
 
-def save(figure: Figure, folder: Path, name: str) -> None:
-    """NAME.svg and NAME.png into a folder that is there."""
-    (folder / f"{name}.svg").write_text(svg(figure, name), encoding="utf-8")
-    figure.savefig(folder / f"{name}.png", dpi=110, metadata={"Software": None})
+def save(figure: Figure, folder: Path, name: str) -> str:
+    """NAME.svg and NAME.png into a folder that is there; what `svg` gives comes back."""
+    from PIL import Image
+
+    element = svg(figure, name)
+    (folder / f"{name}.svg").write_text(element, encoding="utf-8")
+    pixels = BytesIO()
+    figure.savefig(pixels, format="png", dpi=120)
+    # Lines and letters have few colours: a palette takes a third of the room, and nobody sees it.
+    few = Image.open(pixels).convert("RGB").quantize(128, dither=Image.Dither.NONE)
+    few.save(folder / f"{name}.png", optimize=True)
+    return element

@@ -42,7 +42,7 @@ def line_panels(
     columns = min(columns, len(panels))
     figure = Figure(
         figsize=(0.3 + 3.75 * columns, 0.75 + 2.75 * rows),
-        layout=ConstrainedLayoutEngine(w_pad=0.06, h_pad=0.08),
+        layout=ConstrainedLayoutEngine(w_pad=0.1, h_pad=0.08),
     )
     grid = figure.subplots(rows, columns, squeeze=False, sharey=True)
     every = [point for lines in panels.values() for points in lines.values() for point in points]
