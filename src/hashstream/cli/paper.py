@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import os
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Annotated
@@ -67,24 +70,42 @@ def paper(
     folder = out or Path(f"paper-{Path(dataset).stem}")
     try:
         mine = {method.__name__: method for method in map(import_method, also or [])}
-        outcome = run(
-            name,
-            dataset=dataset,
-            out=folder,
-            full=not quick,
-            also=mine,
-            methods=_names(methods),
-            workers=workers or cores(),
-            measure=measure,
-            load=partial(load_with_bar, console=console),
-            watching=partial(watch_jobs, console),
-            tell=_tell,
-        )
+        with _few_anchors_are_fine():
+            outcome = run(
+                name,
+                dataset=dataset,
+                out=folder,
+                full=not quick,
+                also=mine,
+                methods=_names(methods),
+                workers=workers or cores(),
+                measure=measure,
+                load=partial(load_with_bar, console=console),
+                watching=partial(watch_jobs, console),
+                tell=_tell,
+            )
     except (datasets.DatasetError, ValueError, OSError) as error:
         fail(error)
     except KeyboardInterrupt:
         fail(f"stopped. The same command goes on from what is in {folder / 'results.csv'}.", code=130)
     console.print(f"\nThe report: {outcome.page}", soft_wrap=True, highlight=False)
+
+
+@contextmanager
+def _few_anchors_are_fine() -> Iterator[None]:
+    """No warning for every hasher with kernels on a small data set, here and in worker processes: a note says it."""
+    before = os.environ.get("PYTHONWARNINGS", "")
+    quiet = "ignore:only:UserWarning"  # "only 50 of 300 anchors: ..."
+    os.environ["PYTHONWARNINGS"] = f"{before},{quiet}" if before else quiet
+    try:
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", message="only .* anchors", category=UserWarning)
+            yield
+    finally:
+        if before:
+            os.environ["PYTHONWARNINGS"] = before
+        else:
+            del os.environ["PYTHONWARNINGS"]
 
 
 def _names(text: str) -> list[str]:

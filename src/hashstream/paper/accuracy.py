@@ -226,7 +226,8 @@ def _finding(study: Study, metric: str) -> str:
         if ranks:
             first = sum(rank == 1 for rank in ranks.values())
             sentences.append(
-                f"{form.title} has the best {metric} of the paper's methods at {first} of {len(ranks)} code lengths."
+                f"{form.title} has a better {metric} than the paper's other methods at {first} of {len(ranks)} code "
+                "lengths."
             )
     return " ".join(sentences) or f"No {metric} is measured yet."
 

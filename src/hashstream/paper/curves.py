@@ -231,7 +231,8 @@ def _show_areas(
 def _points(study: Study, metric: str) -> str:
     if "@K" in metric:
         return f"K = {K[0]} to {K[-1]}, after {study.field.setting.stream:,} training instances"
-    return f"mean of the looks after {', '.join(f'{n:,}' for n in study.points)} training instances"
+    first, last = study.points[0], study.points[-1]
+    return f"mean of {len(study.points)} looks, after {first:,} to {last:,} training instances"
 
 
 def _area_finding(study: Study, value: Callable[[Contestant, int], Value | None], metric: str) -> str:

@@ -116,11 +116,11 @@ NOTES = (
         "from the rows since the last one.",
     ),
     Note(
-        "digits",
+        "digits|*.npz|*.npy|*.mat",
         "HMOH|OKH",
         "*",
-        "HMOH and OKH choose the anchors of their kernels among the rows before the first look, of which "
-        "digits has 100: they have 100 and 50 anchors here instead of 300.",
+        "Methods with kernels choose their anchors among the rows before the first look. Where these are few "
+        "(digits has 100), HMOH has as many anchors, and OKH half as many, instead of 300.",
     ),
     Note(
         "mnist",
@@ -134,7 +134,7 @@ NOTES = (
         "*",
         "OKH",
         "mAP|mAP@1000|precision@H2",
-        "OKH: the learner of the public code cannot be read (it is published in a compiled form), so ours "
+        "OKH: the learner of the public code cannot be read (it is published in a scrambled form), so ours "
         "follows the publication, and how its tolerance alpha is meant is our reading.",
     ),
     Note(

@@ -82,7 +82,9 @@ def run(
         sections.append(section)
         if tell is not None:
             tell(section)
-    return _write(study, sections, out, "report" if name == "all" else name, command(name, study, out))
+    return _write(
+        study, sections, out, "report" if name == "all" else name, command(name, dataset, study, out)
+    )
 
 
 def _without_data(dataset: str) -> tuple[Dataset, Field]:
@@ -93,20 +95,21 @@ def _without_data(dataset: str) -> tuple[Dataset, Field]:
     return data, Field(dataset, nothing, labels, SETTINGS[dataset])
 
 
-def command(name: str, study: Study, out: Path) -> str:
+def command(name: str, dataset: str, study: Study, out: Path) -> str:
     """The line that makes this again."""
     words = [
         "hashstream",
         "paper",
         name,
         "--dataset",
-        study.dataset,
+        dataset,
         f"--{study.scale.name}",
         "--out",
         str(out),
     ]
     for method in study.also.values():
-        words += ["--also", f"{method.__module__}:{method.__qualname__}"]
+        where = getattr(method, "__module__", "?"), getattr(method, "__qualname__", "?")
+        words += ["--also", ":".join(where)]
     if study.methods:
         words += ["--methods", ",".join(study.methods)]
     return shlex.join(words)
