@@ -3,15 +3,27 @@
 from __future__ import annotations
 
 import csv
+import io
+import os
+import signal
+import subprocess
 import sys
+import time
+from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
+from rich.console import Console
 from typer.testing import CliRunner
 
 import hashstream
-from hashstream import cli, evaluate
+from hashstream import cli, datasets, evaluate
+from hashstream.cli.common import enough_workers
+from hashstream.evaluate import protocols
+from hashstream.terminal import watch_jobs
 
 
 @pytest.fixture(autouse=True)
@@ -38,11 +50,13 @@ def refused(*arguments: Any) -> str:
 
 
 def bench(out: Path, *more: Any) -> Any:
-    return call("bench", "--dataset", "digits", "--runs", 2, "--checkpoints", "500,1500", "--out", out, *more)
+    options = ["--dataset", "digits", "--runs", 2, "--checkpoints", "500,1500", "--out", out, "--workers", 1]
+    return call("bench", *options, *more)
 
 
 @pytest.mark.parametrize(
-    "command", [[], ["demo"], ["bench"], ["perf"], ["data", "list"], ["data", "where"], ["version"]]
+    "command",
+    [[], ["demo"], ["bench"], ["tune"], ["perf"], ["data", "list"], ["data", "where"], ["version"]],
 )
 def test_help_teaches_with_an_example(command: list[str]) -> None:
     result = call(*command, "--help")
@@ -129,6 +143,14 @@ def test_mistakes_are_answered_with_a_sentence(tmp_path: Path) -> None:
     assert "what --bits and --runs decide" in refused(*digits, "--set", "n_bits=8")
     assert "n_bits" in refused(*digits, "--bits", "5000")
     assert "batch_size" in refused(*digits, "--set", "batch_size=0")
+    assert "there is no protocol 'paprika'" in refused(*digits, "--protocol", "paprika")
+    assert "drift decides by itself when to look" in refused(
+        *digits, "--protocol", "drift", "--checkpoints", "500"
+    )
+    assert "the stream of digits has 1,100 rows" in refused(
+        *digits, "--protocol", "unseen-classes", "--checkpoints", "1500"
+    )
+    assert "there is no file" in refused(*base, "--dataset", "nowhere.npz")
     assert "Put mnist.npz" in refused(*base, "--dataset", "mnist")
     assert "Put mnist.npz" in refused("demo", "--dataset", "mnist", "--out", tmp_path)
     (tmp_path / "file").write_text("in the way")
@@ -207,8 +229,143 @@ def test_methods_are_listed() -> None:
 
 
 def test_bench_with_the_papers_settings(tmp_path: Path) -> None:
-    options = ["--dataset", "digits", "--runs", "1", "--out", str(tmp_path), "--settings", "paper"]
-    assert "mnist, cifar10, places205" in refused("bench", *options, "--methods", "FCOH")
-    result = call("bench", *options, "--methods", "LSH", "--bits", "8")
+    options = ["--runs", "1", "--out", str(tmp_path), "--settings", "paper", "--checkpoints", "300"]
+    result = call("bench", *options, "--dataset", "digits", "--methods", "LSH,HCOH", "--bits", "8")
     assert result.exit_code == 0, result.output
-    assert "LSH" in (tmp_path / "results.csv").read_text()
+    assert "The paper has no settings for digits: those for mnist are taken." in result.output
+    rows = evaluate.Results(tmp_path / "results.csv").rows
+    assert {row["method"] for row in rows} == {"LSH", "HCOH[paper]"}
+    found = {row["method"]: row["value"] for row in rows if row["metric"] == "mAP[paper]"}
+    field = evaluate.Field.of(datasets.load("digits"))
+    other = evaluate.Results(tmp_path / "other.csv")
+    paper = evaluate.Job("HCOH", partial(hashstream.HCOH.from_paper, "mnist"), 8, 0)
+    (look,) = evaluate.measure(paper, field, [300], other)
+    assert found["HCOH[paper]"] == look.scores["mAP"]
+
+
+@pytest.mark.parametrize(
+    ("protocol", "columns"),
+    [
+        ("unseen-classes", ["seen mAP", "unseen mAP", "unseen precision@10"]),
+        ("class-incremental", ["old mAP", "new mAP", "forgetting"]),
+        ("drift:0.5", ["moved mAP", "recovery rows"]),
+        ("label-noise:0.4", ["precision@H2", "of precision@K"]),
+    ],
+)
+def test_protocols_by_name(tmp_path: Path, protocol: str, columns: list[str]) -> None:
+    options = ["--dataset", "digits", "--methods", "LSH", "--bits", 8, "--runs", 1, "--out", tmp_path]
+    result = call("bench", *options, "--protocol", protocol)
+    assert result.exit_code == 0, result.output
+    assert f"protocol {protocol}, ties 'paper'" in result.output
+    for column in columns:
+        assert column in result.output
+    rows = evaluate.Results(tmp_path / "results.csv").rows
+    assert {row["protocol"] for row in rows} == {protocol}
+    again = call("bench", *options, "--protocol", protocol)
+    assert "1 of 1 measurements are in" in again.output
+
+
+def test_areas_under_curves_are_printed(tmp_path: Path) -> None:
+    result = bench(tmp_path, "--methods", "LSH", "--bits", 8, "--runs", 1)
+    values = [
+        row["value"]
+        for row in evaluate.Results(tmp_path / "results.csv").rows
+        if row["metric"] == "mAP[paper]"
+    ]
+    assert len(values) == 2
+    assert "of precision@K" in result.output
+    assert f"{sum(values) / 2:.3f}" in result.output
+
+
+def test_a_file_of_ones_own(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    y = np.repeat(["cat", "dog", "yak"], 60)
+    np.savez(tmp_path / "mine.npz", X=rng.standard_normal((180, 6)), y=y)
+    options = ["--methods", "LSH", "--runs", 1, "--out", tmp_path / "out"]
+    result = call("bench", "--dataset", tmp_path / "mine.npz", *options)
+    assert result.exit_code == 0, result.output
+    rows = evaluate.Results(tmp_path / "out" / "results.csv").rows
+    assert {row["dataset"] for row in rows} == {"mine.npz"}
+    assert {row["n_train"] for row in rows} == set(range(16, 161, 16))
+    refused_by_hcoh = refused(
+        "bench", "--dataset", tmp_path / "mine.npz", *options, "--methods", "HCOH", "--settings", "paper"
+    )
+    assert "not for 'mine.npz'" in refused_by_hcoh
+
+
+def _gone(group: int) -> bool:
+    """Whether all processes of a group end within some seconds (Python's own helper notices by itself, a bit later)."""
+    deadline = time.monotonic() + 10
+    while time.monotonic() < deadline:
+        try:
+            os.killpg(group, 0)
+        except ProcessLookupError:
+            return True
+        stats = []
+        for path in Path("/proc").glob("[0-9]*/stat"):
+            with suppress(OSError):  # that one has just ended
+                stats.append(path.read_text().rpartition(")")[2].split())
+        if stats and all(state == "Z" for state, _, of, *_ in stats if of == str(group)):
+            return True  # ended, though nobody has asked how
+        time.sleep(0.05)
+    return False
+
+
+def test_workers_give_the_same_and_end_with_ctrl_c(tmp_path: Path) -> None:
+    """As a user starts it, at a terminal: Ctrl-C goes to all its processes."""
+    options = ["--dataset", "digits", "--methods", "LSH,MIHash", "--bits", "16", "--out", "."]
+    command = [sys.executable, "-c", "from hashstream.cli import app; app()", "bench", *options]
+    started = subprocess.Popen(
+        [*command, "--runs", "40", "--workers", "2"],
+        cwd=tmp_path,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    deadline = time.monotonic() + 60
+    file = tmp_path / "results.csv"
+    while not (file.exists() and file.stat().st_size > 5_000) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    os.killpg(started.pid, signal.SIGINT)
+    out, err = started.communicate(timeout=30)
+    assert started.returncode == 130, out + err
+    assert "The same command goes on" in " ".join(err.split())
+    assert "Traceback" not in err
+    assert _gone(started.pid)
+    kept = evaluate.Results(file).rows
+    together = {(row["method"], row["run"], row["n_train"], row["metric"]): row["value"] for row in kept}
+    alone = evaluate.Results(tmp_path / "alone.csv")
+    field = evaluate.Field.of(datasets.load("digits"))
+    methods = {"LSH": hashstream.LSH, "MIHash": hashstream.MIHash}
+    evaluate.run(evaluate.jobs(methods, bits=[16], runs=1), field, alone)
+    same = [
+        together[key] == row["value"]
+        for row in alone.rows
+        if (key := (row["method"], row["run"], row["n_train"], row["metric"])) in together
+        and not row["metric"].endswith("_seconds")
+    ]
+    assert len(same) > 30
+    assert all(same)
+
+
+def test_little_to_do_is_done_here(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "sched_getaffinity", lambda pid: {0, 1, 2}, raising=False)
+    assert enough_workers(0, 1_500, 64) == 1
+    assert enough_workers(0, 20_000, 784) == 3
+    assert enough_workers(2, 1, 1) == 2
+
+
+def test_the_bar_counts_rows_and_tells_errors() -> None:
+    console = Console(file=io.StringIO(), width=100)
+    job = evaluate.Job("M", dict, 8, 0)
+    with watch_jobs(console, "what: ", 2, 200) as watch:
+        watch(evaluate.News(job, rows=100))
+        watch(evaluate.News(job, look=protocols.Look(100, {"mAP": 0.25}, "paper")))
+        watch(evaluate.News(job, done=True))
+        watch(evaluate.News(job, rows=100, error="it ran away", done=True))
+        watch(evaluate.News(job, look=protocols.Look(100, {"old mAP": 0.5}, "paper")))
+    said = console.file.getvalue()
+    assert "M, 8 bits, run 0: it ran away" in said
+    assert "what: 2 of 2: M, 8 bits, run 0, old mAP 0.500" in said
+    assert "100 %" in said

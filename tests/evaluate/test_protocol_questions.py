@@ -1,0 +1,385 @@
+"""Unseen classes, classes in turn, drift, wrong labels, validation: against what each promises, computed slowly."""
+
+from __future__ import annotations
+
+import itertools
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from odd_hashers import Moving
+
+from hashstream import LSH, datasets, evaluate
+from hashstream.evaluate import protocols
+from hashstream.evaluate.protocols import (
+    ClassIncremental,
+    Drift,
+    LabelNoise,
+    Paper,
+    Protocol,
+    UnseenClasses,
+    Validation,
+)
+
+EVERY = [Paper(), UnseenClasses(), ClassIncremental(), Drift(), LabelNoise(), Validation()]
+SECONDS = ("train_seconds", "encode_seconds")
+SEED = 3
+
+
+class Recorder:
+    """A random projection to 12 bits that moves at each call, and keeps the rows it learned from and encoded."""
+
+    n_bits = 12
+
+    def __init__(self) -> None:
+        self.rng, self.W = np.random.default_rng(0), None
+        self.learned: list[tuple[np.ndarray, np.ndarray]] = []
+        self.encoded: list[np.ndarray] = []
+
+    def partial_fit(self, X: np.ndarray, y: np.ndarray) -> None:
+        start = self.rng.standard_normal((X.shape[1], 12)) if self.W is None else self.W
+        self.W = start + 0.3 * self.rng.standard_normal(start.shape)
+        self.learned.append((X.copy(), y.copy()))
+
+    def transform(self, X: np.ndarray) -> np.ndarray:
+        self.encoded.append(X)
+        return self.codes(X)
+
+    def codes(self, X: np.ndarray) -> np.ndarray:
+        return np.packbits(X @ self.W > 0, axis=1)
+
+    @property
+    def stream(self) -> tuple[np.ndarray, np.ndarray]:
+        X, y = zip(*self.learned, strict=True)
+        return np.concatenate(X), np.concatenate(y)
+
+
+@pytest.fixture(scope="module")
+def field() -> protocols.Field:
+    """Ten classes of different sizes, called by letters."""
+    rng = np.random.default_rng(1)
+    y = np.repeat(list("jihgfedcba"), np.arange(60, 110, 5))
+    X = 2 * rng.standard_normal((10, 14))[np.unique(y, return_inverse=True)[1]]
+    X += rng.standard_normal(X.shape)
+    order = rng.permutation(len(y))
+    X, y = X[order].astype(np.float32), y[order]
+    return protocols.Field("letters", X, y, protocols.Setting(per_class=8, stream=600, every=100))
+
+
+def rows_of(field: protocols.Field, X: np.ndarray) -> np.ndarray:
+    """Which rows of the field these are, also where features have exchanged places."""
+    place = {row.tobytes(): i for i, row in enumerate(np.sort(field.X))}
+    return np.array([place[row.tobytes()] for row in np.sort(X)])
+
+
+def follow(
+    protocol: Protocol, field: protocols.Field, ties: str = "paper", **options: Any
+) -> tuple[Recorder, list[protocols.Look]]:
+    hasher = Recorder()
+    course = protocol.course(field, SEED, ties=ties)
+    return hasher, list(protocols.follow(hasher, course, protocol.points(field), **options))
+
+
+def average_precision(hasher: Recorder, query: np.ndarray, label: str, X: np.ndarray, y: np.ndarray) -> float:
+    """By the book, ties in the order of the database."""
+    unlike = np.unpackbits(hasher.codes(query[None]) ^ hasher.codes(X), axis=1).sum(axis=1)
+    hits = y[np.argsort(unlike, kind="stable")] == label
+    return float((np.cumsum(hits) / np.arange(1, len(hits) + 1))[hits].mean())
+
+
+def mean_ap(
+    hasher: Recorder, queries: tuple[np.ndarray, np.ndarray], database: tuple[np.ndarray, np.ndarray]
+) -> float:
+    return float(np.mean([average_precision(hasher, x, c, *database) for x, c in zip(*queries, strict=True)]))
+
+
+@pytest.mark.parametrize("protocol", EVERY, ids=lambda protocol: protocol.kind)
+def test_looks_have_what_is_promised_whichever_are_left_out(
+    protocol: Protocol, field: protocols.Field
+) -> None:
+    points = protocol.points(field)
+    _, whole = follow(protocol, field)
+    assert tuple(look.n_train for look in whole) == points
+    for look in whole:
+        assert set(protocol.metrics()) <= set(look.scores)
+        assert all(np.isfinite(value) for value in look.scores.values())
+    _, last = follow(protocol, field, skip=points[:-1])
+    for name, value in last[0].scores.items():
+        assert name in SECONDS or value == whole[-1].scores[name]
+    figures = [name for name in protocol.metrics() if name not in SECONDS]
+    assert len(points) == 1 or any(whole[0].scores[name] != whole[-1].scores[name] for name in figures)
+    assert {metric for _, metric in protocol.highlights(points)} <= set().union(*(at.scores for at in whole))
+
+
+@pytest.mark.parametrize("protocol", EVERY, ids=lambda protocol: protocol.kind)
+def test_the_seed_decides(protocol: Protocol, field: protocols.Field) -> None:
+    first, again, other = (protocol.course(field, seed) for seed in (0, 0, 1))
+    np.testing.assert_array_equal(first.X, again.X)
+    np.testing.assert_array_equal(first.y, again.y)
+    assert not np.array_equal(first.X, other.X)
+
+
+@pytest.mark.parametrize("protocol", EVERY, ids=lambda protocol: protocol.kind)
+def test_queries_are_never_learned_from(protocol: Protocol, field: protocols.Field) -> None:
+    hasher, _ = follow(protocol, field)
+    learned = rows_of(field, hasher.stream[0])
+    assert len(set(learned)) == len(learned)
+    assert not set(learned) & set(field.split(SEED).queries)
+    if not isinstance(protocol, LabelNoise):
+        np.testing.assert_array_equal(field.y[learned], hasher.stream[1])
+
+
+def test_unseen_classes(field: protocols.Field) -> None:
+    protocol = UnseenClasses()
+    hasher, looks = follow(protocol, field)
+    seen = set(hasher.stream[1])
+    assert len(seen) == 7  # a quarter of ten, rounded up, is left out
+    split = field.split(SEED)
+    expected = [row for row in split.retrieval if field.y[row] in seen]
+    np.testing.assert_array_equal(rows_of(field, hasher.stream[0]), expected[: looks[-1].n_train])
+    database = field.X[split.retrieval], field.y[split.retrieval]
+    for who, belongs in (("seen", True), ("unseen", False)):
+        rows = [row for row in split.queries if (field.y[row] in seen) is belongs]
+        queries = field.X[rows], field.y[rows]
+        assert looks[-1].scores[f"{who} mAP"] == pytest.approx(mean_ap(hasher, queries, database))
+    assert {len(set(protocol.course(field, seed).y)) for seed in range(5)} == {7}
+    assert len({frozenset(protocol.course(field, seed).y) for seed in range(5)}) > 1
+
+
+@pytest.mark.parametrize("share", [0.1, 0.3, 0.8])
+def test_no_choice_of_unseen_classes_runs_out_of_rows(field: protocols.Field, share: float) -> None:
+    protocol = UnseenClasses(share)
+    last = protocol.points(field)[-1]
+    lengths = [len(protocol.course(field, seed).y) for seed in range(20)]
+    assert last <= min(lengths)
+    assert all(len(set(protocol.course(field, seed).y)) == 10 - round(10 * share) for seed in range(3))
+
+
+def test_classes_arrive_in_turn(field: protocols.Field) -> None:
+    protocol = ClassIncremental()
+    points = protocol.points(field)
+    hasher, looks = follow(protocol, field)
+    y = hasher.stream[1]
+    stages = [y[a:b] for a, b in itertools.pairwise((0, *points))]
+    assert len(stages) == 6  # as many as the setting has looks
+    for i, j in itertools.combinations(range(6), 2):
+        assert not set(stages[i]) & set(stages[j])
+    assert set(y) == set(field.y)
+    sizes = np.unique(y, return_counts=True)[1]
+    assert set(sizes) == {52}  # what the smallest class has beside its queries
+    assert all(len(set(stage[:20])) == len(set(stage)) for stage in stages)  # mixed within a stage
+    split = field.split(SEED)
+    X, labels = field.X[split.retrieval], field.y[split.retrieval]
+    for at, look in enumerate(looks):
+        replay = Recorder()
+        for rows in hasher.learned:  # up to this look
+            if sum(len(p[1]) for p in replay.learned) < look.n_train:
+                replay.partial_fit(*rows)
+        come = set(np.concatenate(stages[: at + 1]))
+        database = X[np.isin(labels, list(come))], labels[np.isin(labels, list(come))]
+
+        def ask(classes: set[str], against: Any, replay: Recorder = replay) -> float:
+            rows = [row for row in split.queries if field.y[row] in classes]
+            return mean_ap(replay, (field.X[rows], field.y[rows]), against)
+
+        new = set(stages[at])
+        assert look.scores["mAP"] == pytest.approx(ask(come, database))
+        assert look.scores["new mAP"] == pytest.approx(ask(new, database))
+        assert ("old mAP" in look.scores) == (at > 0)
+        if at:
+            assert look.scores["old mAP"] == pytest.approx(ask(come - new, database))
+        stage_scores = [name for name in look.scores if name.startswith("stage ")]
+        assert stage_scores == [f"stage {i + 1} mAP" for i in range(at + 1)]
+        assert look.scores["stage 1 mAP"] == pytest.approx(ask(set(stages[0]), (X, labels)))
+
+
+def test_forgetting_is_the_fall_from_the_best_look() -> None:
+    curves = {
+        "stage 1 mAP": {10: 0.9, 20: 0.95, 30: 0.5},
+        "stage 2 mAP": {20: 0.6, 30: 0.8},
+        "stage 3 mAP": {30: 0.1},
+    }
+    found = ClassIncremental().hindsight(curves, [10, 20, 30])
+    assert found == {"forgetting": pytest.approx(((0.95 - 0.5) + (0.6 - 0.8)) / 2)}
+
+
+@pytest.mark.parametrize("share", [1.0, 0.5])
+def test_drift(field: protocols.Field, share: float) -> None:
+    protocol = Drift(share)
+    hasher, looks = follow(protocol, field)
+    split, change = field.split(SEED), 300
+    X, y = hasher.stream
+    np.testing.assert_array_equal(X[:change], field.X[split.stream[:change]])
+    np.testing.assert_array_equal(y, field.y[split.stream])
+    source = protocol._source(14, SEED)
+    assert sorted(source) == list(range(14))
+    assert (source != np.arange(14)).sum() == 14 * share
+    np.testing.assert_array_equal(X[change:], field.X[split.stream[change:]][:, source])
+    before, after = field.X[split.stream[change:]], X[change:]
+    np.testing.assert_allclose(before @ before.T, after @ after.T, rtol=1e-4, atol=1e-4)  # as hard as it was
+    worlds = [
+        [(features[rows], field.y[rows]) for rows in (split.queries, split.retrieval)]
+        for features in (field.X, field.X[:, source])
+    ]
+    assert looks[-1].scores["mAP"] == pytest.approx(mean_ap(hasher, *worlds[1]))
+    at_change = Recorder()
+    for piece in hasher.learned[:3]:
+        at_change.partial_fit(*piece)
+    (look,) = (look for look in looks if "moved mAP" in look.scores)
+    assert look.n_train == change
+    assert look.scores["mAP"] == pytest.approx(mean_ap(at_change, *worlds[0]))
+    assert look.scores["moved mAP"] == pytest.approx(mean_ap(at_change, *worlds[1]))
+
+
+@pytest.mark.parametrize(
+    ("curve", "rows"),
+    [
+        ({10: 0.5, 20: 1.0, 30: 0.6, 40: 1.0}, 18.75),  # 0.95 lies 35/40 of the way from 0.6 to 1.0
+        ({10: 0.5, 20: 1.0, 30: 0.95, 40: 0.1}, 10.0),
+        ({10: 0.5, 20: 1.0, 30: 0.6, 40: 0.94}, np.nan),
+    ],
+)
+def test_recovery(curve: dict[int, float], rows: float) -> None:
+    found = Drift().hindsight({"mAP": curve, "moved mAP": {20: 0.2}}, [10, 20, 30, 40])
+    assert found["recovery_rows"] == pytest.approx(rows, nan_ok=True)
+    unmoved = Drift().hindsight({"mAP": curve, "moved mAP": {20: 0.97}}, [10, 20, 30, 40])
+    assert unmoved["recovery_rows"] == 0
+
+
+@pytest.mark.parametrize("rate", [0.0, 0.2, 1.0])
+def test_label_noise(field: protocols.Field, rate: float) -> None:
+    paper, noisy = Paper().course(field, SEED), LabelNoise(rate).course(field, SEED)
+    np.testing.assert_array_equal(noisy.X, paper.X)
+    assert (noisy.y != paper.y).sum() == round(rate * 600)
+    assert set(noisy.y) <= set(field.y)
+    if rate == 1.0:  # every other class equally likely: 600 rows over 90 pairs
+        pairs = list(zip(paper.y, noisy.y, strict=True))
+        assert len(set(pairs)) == 90
+        assert max(pairs.count(pair) for pair in set(pairs)) < 25
+
+
+def test_wrong_labels_are_only_learned_from(field: protocols.Field, tmp_path: Path) -> None:
+    results = evaluate.Results(tmp_path / "results.csv")
+    jobs = evaluate.jobs({"Moving": Moving}, bits=[12], runs=1)  # learns nothing from labels
+    for protocol in (Paper(), LabelNoise(0.5)):
+        evaluate.run(jobs, field, results, protocol=protocol)
+    values: dict[str, list[float]] = {"paper": [], "label-noise:0.5": []}
+    for row in results.rows:
+        if row["metric"] not in SECONDS:
+            values[row["protocol"]].append(row["value"])
+    assert values["paper"] == values["label-noise:0.5"] != []
+
+
+def test_validation_touches_the_stream_alone(field: protocols.Field) -> None:
+    hasher, (look,) = follow(Validation(), field)
+    split = field.split(SEED)
+    learned = rows_of(field, hasher.stream[0])
+    database, queries = (rows_of(field, X) for X in hasher.encoded)
+    assert set(learned) | set(database) | set(queries) <= set(split.stream)
+    np.testing.assert_array_equal(database, learned)
+    assert list(learned) == [row for row in split.stream if row in set(learned)]  # in the stream's order
+    assert not set(queries) & set(learned)
+    counts = dict(zip(*np.unique(field.y[queries], return_counts=True), strict=True))
+    assert set(counts.values()) == {6}  # a tenth of 600, of each of ten classes
+    assert look.n_train == len(learned) == 540
+    expected = mean_ap(hasher, (field.X[queries], field.y[queries]), (field.X[database], field.y[database]))
+    assert look.scores["mAP"] == pytest.approx(expected)
+
+
+def test_validation_leaves_half_of_a_rare_class_to_be_found() -> None:
+    y = np.repeat(["often", "rare"], [490, 22])
+    X = np.arange(512.0)[:, None] + np.zeros(3)
+    field = protocols.Field("lopsided", X, y, protocols.Setting(per_class=10, stream=200, every=100))
+    for seed in range(5):
+        course = Validation().course(field, seed)
+        in_stream = (y[field.split(seed).stream] == "rare").sum()
+        assert (course.y == "rare").sum() >= in_stream // 2 >= 1
+        assert len(course.y) == Validation().points(field)[0] == 180
+
+
+def test_named() -> None:
+    for kind, protocol in protocols.PROTOCOLS.items():
+        assert protocols.named(kind) is protocol
+        assert protocol.name == kind
+        assert protocol.question.endswith("?")
+    assert protocols.named("drift:0.25") == Drift(0.25)
+    assert protocols.named("drift:0.25").name == "drift:0.25"
+    assert protocols.named("drift:1") == Drift()
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("peper", "there is no protocol 'peper': choose from paper, unseen-classes"),
+        ("paper:2", "paper takes no number"),
+        ("drift:fast", "'fast' is no number"),
+        ("drift:0", "share of features"),
+        ("drift:nan", "share of features"),
+        ("label-noise:1.5", "0 to 1, not 1.5"),
+        ("unseen-classes:1", "between 0 and 1, not 1"),
+    ],
+)
+def test_names_of_no_protocol(text: str, says: str) -> None:
+    with pytest.raises(ValueError, match=says):
+        protocols.named(text)
+
+
+def test_fields_that_are_too_small_for_a_question(field: protocols.Field) -> None:
+    with pytest.raises(ValueError, match="10 classes, which leaves 1 to learn"):
+        UnseenClasses(0.9).points(field)
+    short = protocols.Field("short", field.X, field.y, protocols.Setting(per_class=8, stream=9, every=9))
+    with pytest.raises(ValueError, match="a stream of 9 rows has none for each of 10 classes"):
+        ClassIncremental().points(short)
+    with pytest.raises(ValueError, match="two looks at least"):
+        Drift().course(short, 0)
+    with pytest.raises(ValueError, match="before"):
+        ClassIncremental().course(field, 0).judge(Recorder(), 10)
+
+
+def test_hindsight_of_whole_runs_only(field: protocols.Field, tmp_path: Path) -> None:
+    """A run cut in the middle and continued says the same as one in a single go, and says nothing before its end."""
+    jobs = evaluate.jobs({"Moving": Moving}, bits=[12], runs=2)
+    for protocol in (Paper(), ClassIncremental(), Drift()):
+        points = protocol.points(field)
+        whole = evaluate.Results(tmp_path / protocol.kind / "whole.csv")
+        evaluate.run(jobs, field, whole, protocol=protocol)
+        found = evaluate.in_hindsight(whole, "letters", protocol, points, "paper")
+        assert [s.runs for s in found] == [2] * len(found) != []
+        lines = whole.path.read_text().splitlines(keepends=True)
+        cut = evaluate.Results(tmp_path / protocol.kind / "cut.csv")
+        cut.path.write_text("".join(lines[: int(0.7 * len(lines))]))
+        cut = evaluate.Results(cut.path)
+        assert {s.runs for s in evaluate.in_hindsight(cut, "letters", protocol, points, "paper")} == {1}
+        evaluate.run(jobs, field, cut, protocol=protocol)
+        again = evaluate.in_hindsight(cut, "letters", protocol, points, "paper")
+        assert str(again) == str(found)  # NaN is not equal to NaN
+        assert evaluate.in_hindsight(whole, "letters", protocol, points, "aware") == []
+
+
+def test_areas_under_the_papers_curves(tmp_path: Path) -> None:
+    field = evaluate.Field.of(datasets.load("digits"))
+    results = evaluate.Results(tmp_path / "results.csv")
+    evaluate.run(evaluate.jobs({"LSH": LSH}, bits=[16], runs=1), field, results, points=[500, 1500])
+    values = {(row["n_train"], row["metric"]): row["value"] for row in results.rows}
+    areas = {
+        s.metric: s.mean for s in evaluate.in_hindsight(results, "digits", Paper(), [500, 1500], "paper")
+    }
+    at_end = [values[1500, f"precision@{k}[paper]"] for k in (1, 5, 10, 20, 30, 40, 50, 60, 70, 80, 90, 100)]
+    assert areas == {
+        "AUC of mAP": pytest.approx(np.mean([values[500, "mAP[paper]"], values[1500, "mAP[paper]"]])),
+        "AUC of precision@K": pytest.approx(np.mean(at_end)),
+    }
+
+
+def test_runs_without_a_value_are_counted_and_left_out(tmp_path: Path) -> None:
+    results = evaluate.Results(tmp_path / "results.csv")
+    columns = {"dataset": "d", "protocol": "p", "method": "M", "bits": 8, "n_train": 10}
+    for run, value in enumerate((100.0, np.nan, 300.0)):
+        results.append([{**columns, "run": run, "metric": "recovery_rows", "value": value}])
+        results.append([{**columns, "run": run, "metric": "late_rows", "value": np.nan}])
+    read = evaluate.Results(results.path)
+    never, found = evaluate.summarise(read, "d", ["recovery_rows", "late_rows"], "paper", "p")
+    assert (found.mean, found.runs, found.missing) == (200, 3, 1)
+    assert str(found) == "200 ± 141 (2 of 3)"
+    assert str(never) == "never"
