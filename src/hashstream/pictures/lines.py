@@ -56,8 +56,8 @@ def line_panels(
         return places.index(n) if in_turn else n
 
     for i, (axes, (name, lines)) in enumerate(zip(grid.flat, panels.items(), strict=False)):
-        last = place(places[-1])
-        axes.set_xlim(place(places[0]) if in_turn else 0, last)
+        first, last = place(places[0]) if in_turn else 0.0, place(places[-1])
+        axes.set_xlim(first - (first == last), last)
         axes.set_ylim(bottom, top)
         for line, points in lines.items():
             _draw_line(axes, [(place(n), v) for n, v in points], style(line))

@@ -1,0 +1,202 @@
+"""`hashstream paper`: what is made, that it goes on, what is said to mistakes; the same from Python."""
+
+from __future__ import annotations
+
+import csv
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from hashstream import cli, evaluate, paper
+from hashstream.datasets import DatasetError
+from hashstream.hashers import LSH, registry
+from hashstream.paper import EXPERIMENTS
+
+ACCURACY = ("table-map", "fig-map-instances", "fig-map-auc", "fig-precision-k", "fig-precision-auc")
+
+
+@pytest.fixture(autouse=True)
+def nothing_here(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """No data folder, an empty cache, nobody to download from, and room to print."""
+    monkeypatch.delenv("HASHSTREAM_DATA", raising=False)
+    monkeypatch.setenv("HASHSTREAM_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("HASHSTREAM_MNIST_URL", "http://127.0.0.1:9")
+    monkeypatch.setenv("no_proxy", "127.0.0.1")
+    monkeypatch.setenv("COLUMNS", "200")
+
+
+@pytest.fixture
+def own(tmp_path: Path) -> Path:
+    """A file of the user's own: three classes of 70 rows, so that everything is quick."""
+    rng = np.random.default_rng(0)
+    y = np.repeat([0, 1, 2], 70)
+    X = rng.standard_normal((210, 8)) + 1.5 * rng.standard_normal((3, 8))[y]
+    path = tmp_path / "own.npz"
+    np.savez(path, X=X.astype(np.float32), y=y)
+    return path
+
+
+def call(*arguments: Any) -> Any:
+    return CliRunner().invoke(cli.app, ["paper", *(str(argument) for argument in arguments)])
+
+
+def refused(*arguments: Any) -> str:
+    """What is said to a mistake: on stderr, exit code 2, no traceback."""
+    result = call(*arguments)
+    assert result.exit_code == 2, result.output
+    assert "Traceback" not in result.output
+    return " ".join(result.stderr.split())
+
+
+def rows_of(folder: Path) -> list[dict[str, str]]:
+    with (folder / "results.csv").open() as file:
+        return list(csv.DictReader(file))
+
+
+def test_help_and_list_name_every_experiment() -> None:
+    told, listed = call("--help"), call("list")
+    assert told.exit_code == listed.exit_code == 0
+    for name, experiment in EXPERIMENTS.items():
+        assert name in told.output
+        assert name in listed.output
+        assert experiment.what[:40] in listed.output
+    assert "Example:" in told.output
+    assert set(ACCURACY) <= set(EXPERIMENTS)
+
+
+def test_one_experiment_makes_rows_figures_and_a_report_and_goes_on(tmp_path: Path, own: Path) -> None:
+    out = tmp_path / "out"
+    arguments = [
+        "fig-map-auc",
+        "--dataset",
+        own,
+        "--out",
+        out,
+        "--methods",
+        "fcoh,HCOH,mihash",
+        "--workers",
+        1,
+    ]
+    first = call(*arguments)
+    assert first.exit_code == 0, first.output
+    assert "AUC of mAP" in first.output
+    assert f"The report: {out / 'fig-map-auc.html'}" in first.output
+    assert {path.name for path in (out / "figures").iterdir()} == {"fig-map-auc.png", "fig-map-auc.svg"}
+    rows = rows_of(out)
+    assert {row["method"] for row in rows} == {"FCOH", "HCOH", "MIHash"}
+    assert {row["dataset"] for row in rows} == {"own.npz"}
+    assert {row["run"] for row in rows} == {"0", "1", "2"}
+    page = (out / "fig-map-auc.html").read_text()
+    assert f"hashstream paper fig-map-auc --dataset {own}" in page
+    assert call(*arguments).exit_code == 0
+    assert rows_of(out) == rows
+
+    value = [
+        float(row["value"])
+        for row in rows
+        if (row["method"], row["bits"], row["run"], row["metric"]) == ("HCOH", "32", "1", "mAP[paper]")
+    ]
+    assert len(value) == 10
+    areas = [
+        np.mean([float(r["value"]) for r in rows if (r["method"], r["bits"], r["run"], r["metric"])
+                 == ("HCOH", "32", str(run), "mAP[paper]")])
+        for run in range(3)
+    ]  # fmt: skip
+    assert f"{np.mean(areas):.3f} ± {np.std(areas, ddof=1):.3f}" in page
+    assert f"{np.mean(areas):.3f} ± {np.std(areas, ddof=1):.3f}" in (out / "fig-map-auc.md").read_text()
+
+
+def test_a_report_is_made_anew_from_rows_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    header = ",".join(evaluate.COLUMNS)
+    lines = [
+        f"mnist,paper,{label},{bits},0,20000,{metric}[paper],{value}"
+        for label, value in (("HCOH[paper]", 0.7), ("FCOH[paper]", 0.75))
+        for bits in (16, 32, 64)
+        for metric in ("mAP", "precision@H2")
+    ]
+    (tmp_path / "results.csv").write_text("\n".join([header, *lines, ""]))
+    before = (tmp_path / "results.csv").read_text()
+    result = call("table-map", "--from-rows", "--out", tmp_path)  # MNIST is not here, and not asked for
+    assert result.exit_code == 0, result.output
+    assert (tmp_path / "results.csv").read_text() == before
+    page = (tmp_path / "table-map.html").read_text()
+    assert "paper 0.756 (-0.056)" in page
+    assert "0.750" in page
+
+
+def test_a_method_of_one_s_own_takes_part(tmp_path: Path, own: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "my_paper_method.py").write_text(
+        "from hashstream import LSH\n\n\nclass MyWay(LSH):\n    '''Another name.'''\n"
+    )
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    monkeypatch.setattr(registry, "_METHODS", {**registry._METHODS})
+    out = tmp_path / "out"
+    arguments = ["--dataset", own, "--out", out, "--methods", "LSH", "--workers", 1]
+    result = call("table-map", *arguments, "--also", "my_paper_method:MyWay")
+    assert result.exit_code == 0, result.output
+    rows = rows_of(out)
+    mine, theirs = (
+        [row["value"] for row in rows if row["method"] == name and row["metric"] == "mAP[paper]"]
+        for name in ("MyWay", "LSH")
+    )
+    assert mine == theirs != []
+    assert "--also my_paper_method:MyWay" in (out / "table-map.html").read_text()
+
+
+def test_ctrl_c_keeps_what_was_measured(tmp_path: Path, own: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run = evaluate.run
+
+    def stopped(jobs: Any, *rest: Any, **more: Any) -> None:
+        run(jobs[:2], *rest, **more)
+        raise KeyboardInterrupt
+
+    out = tmp_path / "out"
+    arguments = ["table-map", "--dataset", own, "--out", out, "--methods", "LSH", "--workers", 1]
+    with monkeypatch.context() as patch:
+        patch.setattr(evaluate, "run", stopped)
+        result = call(*arguments)
+    assert result.exit_code == 130
+    assert "The same command goes on" in " ".join(result.stderr.split())
+    kept = (out / "results.csv").read_text()
+    assert kept.count("mAP[paper]") == 20
+    assert call(*arguments).exit_code == 0
+    assert (out / "results.csv").read_text().startswith(kept)
+
+
+def test_mistakes_are_answered_with_a_sentence(tmp_path: Path, own: Path) -> None:
+    assert "there is no experiment 'table-maps'" in refused("table-maps", "--out", tmp_path)
+    assert "no method minhash" in refused(
+        "table-map", "--dataset", own, "--methods", "minhash", "--out", tmp_path
+    )
+    assert "nowhere:Nothing" in refused("table-map", "--also", "nowhere:Nothing", "--out", tmp_path)
+    assert "results.csv is not there" in refused("table-map", "--from-rows", "--out", tmp_path / "empty")
+    assert "no-such-data" in refused("table-map", "--dataset", "no-such-data", "--out", tmp_path)
+    (tmp_path / "results.csv").write_text("not,a,results,file\n")
+    assert "is not a results file" in refused("table-map", "--dataset", own, "--out", tmp_path)
+
+
+def test_the_same_from_python(tmp_path: Path, own: Path) -> None:
+    told: list[str] = []
+    outcome = paper.run(
+        "table-map",
+        dataset=str(own),
+        out=tmp_path / "out",
+        methods=["FCOH"],
+        also={"Mine": LSH},
+        tell=lambda section: told.append(section.name),
+    )
+    assert told == ["table-map"]
+    assert [section.name for section in outcome.sections] == ["table-map"]
+    assert outcome.page.read_text().startswith("<!doctype html>")
+    assert outcome.markdown.is_file()
+    (sheet,) = [s for s in outcome.sections[0].sheets if s.caption.startswith("mAP, methods that")]
+    assert [row[0] for row in sheet.rows] == ["Mine"]
+    with pytest.raises(ValueError, match="choose from table-map"):
+        paper.run("figure-1", out=tmp_path)
+    with pytest.raises(DatasetError):
+        paper.run("table-map", dataset="no-such-data", out=tmp_path / "other")
