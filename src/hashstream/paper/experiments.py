@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from types import MappingProxyType
 
-from hashstream.paper import accuracy, curves, storage, times, variants
+from hashstream.paper import accuracy, convergence, curves, parameters, storage, times, variants
 
 __all__ = ["EXPERIMENTS"]
 
@@ -18,6 +18,8 @@ EXPERIMENTS = MappingProxyType(
             curves.PRECISION_K,
             curves.PRECISION_AUC,
             variants.EXPERIMENT,
+            convergence.EXPERIMENT,
+            parameters.EXPERIMENT,
             times.EXPERIMENT,
             storage.EXPERIMENT,
         )
