@@ -17,6 +17,8 @@ __all__ = ["NAMES", "VARIABLE", "kill_at", "on", "reach"]
 VARIABLE = "HASHSTREAM_FAILPOINT"
 
 NAMES = (
+    "create.before",  # a new table's manifest is written, under a name that does not count
+    "create.after",
     "segment.create",  # before the file of a new segment is made
     "segment.write",  # before a batch's features are written
     "segment.written",  # they are written, but not yet on the disk

@@ -84,7 +84,7 @@ class FolderStore(Store):
         for leftover in path.glob(f"{MANIFEST}.part*"):
             leftover.unlink()
         manifest = Manifest(part, mode="create")
-        with manifest.transaction():
+        with manifest.transaction("create"):
             manifest.put("table", {**config, "uuid": uuid.uuid4().hex, "reservoir_size": reservoir_size})
             manifest.put("state", {"seq": 0, "n_slots": 0, "live": 0, "image": 0, "image_bytes": 0, "log_bytes": 0,
                                    "policy": {}, "shape": None})  # fmt: skip

@@ -157,7 +157,7 @@ def _learn_again(store: FolderStore, hasher: OnlineHasher, batch: tuple[object, 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # they were given when the batch was ingested
         hasher.partial_fit(X, unpack_labels(raw))
-    if hasher.version_ != version or encoder_checksum(hasher) != model_crc:
+    if hasher.version_ != version or encoder_checksum(frozen(hasher)) != model_crc:
         warnings.warn(
             f"{store.path}: learning slots {first} to {first + n_rows - 1} again gave other bits than at first, as "
             "another machine, library or number of threads does; the model goes on from what was learned now",

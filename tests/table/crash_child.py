@@ -1,0 +1,211 @@
+"""What a child process does to a table until it is killed: settings and operations, all of them given by a seed.
+
+`live` is one life. It acknowledges every call that has returned, so that whoever kills it knows what was promised.
+The same operations, done to another folder by a process that nobody kills, say what has to be there.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+import traceback
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from tests.table.table_worlds import rows
+
+import hashstream as hs
+from hashstream.hashers.features import RBFAnchors
+from hashstream.table import Eager, Every, Gated, HashTable, Lazy, Never, Policy, Projected
+from hashstream.table import codes as codes_module
+from hashstream.table import failpoints, folder, manifest, refresh
+
+N_BITS = 20
+
+HASHERS: list[Callable[[], hs.OnlineHasher]] = [
+    lambda: hs.FCOH(n_bits=N_BITS, random_state=3, batch_size=8),
+    lambda: hs.LSH(n_bits=N_BITS, random_state=3),
+    lambda: hs.HCOH(n_bits=N_BITS, random_state=3),
+    lambda: hs.FCOH(n_bits=N_BITS, random_state=3, batch_size=8, feature_map=RBFAnchors(6)),
+    lambda: hs.MIHash(n_bits=N_BITS, random_state=3, reservoir_size=10),
+    lambda: hs.RidgeHash(n_bits=N_BITS, random_state=3, batch_size=8),
+    lambda: hs.SketchHash(n_bits=8, random_state=np.random.default_rng(3), sketch_size=20, batch_size=10),
+]
+POLICIES: list[Callable[[], Policy]] = [
+    lambda: Every(2),
+    Eager,
+    Never,
+    lambda: Gated(every=12, least=5),
+    lambda: Projected(k=3),
+    lambda: Lazy(share=0.9, piece=3),
+]
+
+
+@dataclass(frozen=True)
+class Operation:
+    """One call. `name` : a method of the table, or "reopen". ids, X, y, argument : what it is given."""
+
+    name: str
+    ids: list[Any] | None = None
+    X: np.ndarray | None = None
+    y: np.ndarray | None = None
+    argument: int | None = None
+
+    def __str__(self) -> str:
+        given = [] if self.ids is None else [f"{len(self.ids)} ids from {self.ids[0]!r}"]
+        return f"{self.name}({', '.join(given + ([] if self.argument is None else [str(self.argument)]))})"
+
+
+class World:
+    """A table's settings and its operations, by a seed. Consecutive seeds pass through all methods and policies."""
+
+    def __init__(self, seed: int, n_operations: int = 40) -> None:
+        self.seed = seed
+        rng = np.random.default_rng([seed, 1])
+        self.lazy = POLICIES[seed % len(POLICIES)] is POLICIES[-1]
+        self.text_ids = bool(rng.random() < 0.5)
+        self.text_labels = bool(rng.random() < 0.3)
+        self.dtype = np.float32 if rng.random() < 0.7 else np.float64
+        self.settings: dict[str, Any] = {
+            "durability": "full" if rng.random() < 0.8 else "fast",
+            "max_versions": int(rng.choice([1, 2, 3, 16])),
+            "checkpoint_rows": int(rng.choice([10, 25, 60, 100_000])),
+            "segment_bytes": int(rng.choice([1, 1000, 5000, 1 << 30])),
+            "reservoir_size": int(rng.choice([0, 8, 30])),
+        }
+        self.limits = {
+            "LOG_ROWS": int(rng.choice([3, 6, 12, 1000])),
+            "WAL_PAGES": int(rng.choice([1, 20, 16384])),
+            "PIECE": int(rng.choice([3, 7, 1 << 16])),
+            "FEW_DEAD": int(rng.choice([2, 1024])),
+            "MANY": int(rng.choice([5, 4096])),
+        }
+        self.queries = rows(rng, 4)[0].astype(self.dtype)
+        self.operations = self._operations(rng, n_operations)
+
+    def hasher(self) -> hs.OnlineHasher:
+        return HASHERS[self.seed % len(HASHERS)]()
+
+    def policy(self) -> Policy:
+        return POLICIES[self.seed % len(POLICIES)]()
+
+    def __str__(self) -> str:
+        ids = "str" if self.text_ids else "int"
+        return f"{self.hasher()}, {self.policy()}, {ids} ids, {np.dtype(self.dtype)}, {self.settings}, {self.limits}"
+
+    def _operations(self, rng: np.random.Generator, n: int) -> list[Operation]:
+        names = ["ingest", "add", "remove", "refresh", "flush", "compact", "snapshot", "reopen"]
+        shares = np.array([8, 2, 3, 3, 1, 1.2, 1, 1])
+        operations = [self._batch("ingest", rng, np.arange(24).tolist())]
+        alive = set(operations[0].ids or [])
+        while len(operations) < n:
+            name = str(rng.choice(names, p=shares / shares.sum()))
+            if name in ("ingest", "add"):
+                size = 30 if rng.random() < 0.1 else int(rng.integers(1, 12))
+                operation = self._batch(name, rng, rng.permutation(70)[:size].tolist())
+                alive |= set(operation.ids or [])
+            elif name == "remove":
+                if not alive:
+                    continue
+                ids = rng.permutation(np.array(sorted(alive), object))
+                ids = ids[: int(rng.integers(1, 8)) if rng.random() < 0.95 else len(ids)].tolist()
+                operation = Operation("remove", ids)
+                alive -= set(ids)
+            else:
+                budget = int(rng.integers(1, 15)) if name == "refresh" and rng.random() < 0.6 else None
+                operation = Operation(name, argument=len(operations) if name == "snapshot" else budget)
+            operations.append(operation)
+        return operations
+
+    def _batch(self, name: str, rng: np.random.Generator, numbers: list[int]) -> Operation:
+        ids: list[Any] = [f"item {one} é" for one in numbers] if self.text_ids else numbers
+        X, y = rows(rng, len(ids))
+        labels = np.array([f"class {one}" for one in y], object) if self.text_labels else y
+        return Operation(name, ids, X.astype(self.dtype), labels if name == "ingest" else None)
+
+    # ---- doing it
+
+    def set_limits(self) -> None:
+        """Small limits, so that a few rows pass through every path. For a process of its own, or `kept_limits`."""
+        folder.LOG_ROWS = self.limits["LOG_ROWS"]
+        manifest.WAL_PAGES = self.limits["WAL_PAGES"]
+        refresh.PIECE = self.limits["PIECE"]
+        codes_module.FEW_DEAD, codes_module.MANY = self.limits["FEW_DEAD"], self.limits["MANY"]
+
+    def open(self, path: Path, **settings: Any) -> HashTable:
+        """The table; a new one where there is none."""
+        hasher = None if folder.FolderStore.is_table(path) else self.hasher()
+        return HashTable.open(path, hasher, policy=self.policy(), **{**self.settings, **settings})
+
+    def apply(
+        self, table: HashTable, operation: Operation, snapshots: Path | None
+    ) -> tuple[HashTable, Any]:
+        """Do one operation; the table to go on with, and what the call returned.
+
+        snapshots : where copies go; None for a table that is never closed and copied.
+        """
+        name, ids = operation.name, operation.ids
+        if name == "ingest":
+            return table, table.ingest(ids, operation.X, operation.y)
+        if name == "add":
+            return table, table.add(ids, operation.X)
+        if name == "remove":
+            return table, table.remove(ids)
+        if name == "refresh":
+            return table, table.refresh(operation.argument)
+        if name == "compact":
+            return table, table.compact()
+        if name == "flush":
+            return table, table.flush()
+        if snapshots is None:
+            return table, None
+        if name == "snapshot":
+            return table, table.snapshot(snapshots / str(operation.argument))
+        assert name == "reopen"
+        path = table._store.path
+        table.close()
+        return self.open(path), None
+
+
+def live(
+    seed: int, path: Path, snapshots: Path, start: int, acknowledge: Callable[[str], None], failpoint: str
+) -> None:
+    """Open the table and do the operations from `start` on, each acknowledged as `index result`, or die of it."""
+    world = World(seed)
+    world.set_limits()
+    if failpoint:
+        failpoints.kill_at(failpoint)
+    table = world.open(path)
+    acknowledge("open")
+    for index in range(start, len(world.operations)):
+        table, result = world.apply(table, world.operations[index], snapshots)
+        acknowledge(f"{index} {json.dumps(result)}")
+        if world.lazy:
+            time.sleep(0.001)  # for the other thread
+    table.close()
+    acknowledge("closed")
+
+
+def fork(life: Callable[[Callable[[str], None]], None]) -> tuple[int, int]:
+    """Run `life` in a child process; its id, and the reading end of the pipe to which it acknowledges.
+
+    A fork, not a new interpreter: importing takes longer than a whole life. Nothing of this process may be open.
+    """
+    reading, writing = os.pipe()
+    child = os.fork()
+    if child:
+        os.close(writing)
+        return child, reading
+    try:
+        os.close(reading)
+        life(lambda line: os.write(writing, line.encode() + b"\n") and None)
+        os._exit(0)
+    except BaseException:
+        with suppress(OSError):
+            os.write(writing, b"error " + json.dumps(traceback.format_exc()).encode() + b"\n")
+        os._exit(1)

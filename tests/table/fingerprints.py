@@ -1,0 +1,94 @@
+"""Everything that two tables must have in common to be the same table, to the last bit."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Any
+
+import numpy as np
+
+from hashstream.table import HashTable
+from hashstream.table.encoders import to_bytes
+
+CHOSEN_BY_TIME = {"codes", "versions", "encoders", "search", "commits"}
+"""What depends on how far a background thread has come."""
+
+
+def fingerprint(table: HashTable, Q: np.ndarray) -> dict[str, Any]:
+    """Name -> what the table holds or answers, in values that can be compared by ==."""
+    view = table._view
+    slots = view.live()
+    if view.column is None:
+        return {"ids": [], "hasher": digest(to_bytes(table._hasher)), "commits": table.stats().commits}
+    ids = view.column.take(slots)
+    items = table.get(ids)
+    reservoir = table._reservoir
+    seated, X, labels = reservoir.sample()
+    far = max(1, len(view))
+    return {
+        "ids": ids.tolist(),
+        "slots": [slots.tolist(), view.n_slots],
+        "codes": items.codes.tobytes().hex(" ", items.codes.shape[1]),
+        "versions": items.versions.tolist(),
+        "labels": items.labels,
+        "features": None if items.features is None else digest(items.features.tobytes()),
+        "hasher": digest(to_bytes(table._hasher)),
+        "newest": view.newest,
+        "encoders": {
+            version: digest(encoder.decision_function(Q).tobytes())
+            for version, encoder in view.encoders.items()
+        },
+        "policy": table._policy.state(),
+        "reservoir": [seated.tolist(), digest(X.tobytes()), [_plain(label) for label in labels]],
+        "search": [
+            [part.tolist() for part in found]
+            for found in (
+                table.search(Q, far),
+                table.search(Q, 3),
+                table.search(Q, far, asymmetric=True),
+                table.search_radius(Q, 4),
+            )
+        ],
+        "commits": table.stats().commits,
+    }
+
+
+def digest(raw: bytes) -> str:
+    return hashlib.sha256(raw).hexdigest()[:16]
+
+
+def _plain(label: Any) -> Any:
+    return label.tolist() if isinstance(label, (np.ndarray, np.generic)) else label
+
+
+def differences(found: dict[str, Any], wanted: dict[str, Any], lazy: bool = False) -> list[str]:
+    """The names under which they differ; `lazy` : apart from what a background thread chooses."""
+    names = (found.keys() | wanted.keys()) - (CHOSEN_BY_TIME if lazy else set())
+    return sorted(name for name in names if found.get(name) != wanted.get(name))
+
+
+def wrong_answers(table: HashTable, Q: np.ndarray) -> list[str]:
+    """What is wrong with the table in itself: codes that their version does not make of the features, and searches that
+    a comparison of every stored code does not confirm."""
+    view = table._view
+    if view.column is None:
+        return []
+    table.check(sample=1 << 20)  # every code against its features
+    slots = view.live()
+    ids = view.column.take(slots)
+    items = table.get(ids)
+    n_bits = next(iter(view.encoders.values())).n_bits_
+    bits = np.unpackbits(items.codes, axis=1, count=n_bits).astype(bool)
+    far = np.empty((len(Q), len(ids)), int)
+    for version, encoder in view.encoders.items():
+        at = items.versions == version
+        far[:, at] = ((encoder.decision_function(Q) > 0)[:, None] != bits[None, at]).sum(axis=2)
+    found, distances = table.search(Q, max(1, len(ids)))
+    wrong = []
+    for i in range(len(Q)):
+        order = np.argsort(far[i], kind="stable")
+        if found[i].tolist() != ids[order].tolist() or distances[i].tolist() != far[i][order].tolist():
+            wrong.append(f"search {i}")
+    if set(items.versions.tolist()) - set(view.encoders):
+        wrong.append("an item of a version without functions")
+    return wrong
