@@ -8,7 +8,7 @@
 >>> distances, indices = hs.hamming.topk(codes[1500:], codes[:1500], k=5)
 """
 
-from hashstream import checks, datasets, evaluate, hamming
+from hashstream import checks, datasets, evaluate, hamming, table
 from hashstream.hashers import (
     BSODH,
     FCOH,
@@ -32,6 +32,7 @@ from hashstream.hashers import (
     register,
     save,
 )
+from hashstream.table import HashTable, TableError
 from hashstream.versions import __version__, show_versions
 
 __all__ = [
@@ -47,10 +48,12 @@ __all__ = [
     "ClassifierHash",
     "DivergenceError",
     "FormatError",
+    "HashTable",
     "MIHash",
     "OnlineHasher",
     "RidgeHash",
     "SketchHash",
+    "TableError",
     "__version__",
     "checks",
     "datasets",
@@ -62,4 +65,5 @@ __all__ = [
     "register",
     "save",
     "show_versions",
+    "table",
 ]
