@@ -141,13 +141,16 @@ class HashTable(TableWriter):
     def _named(view: View, slots: np.ndarray) -> np.ndarray:
         return np.empty(slots.shape, np.int64) if view.column is None else view.column.take(slots)
 
-    def get(self, ids: Any) -> Items:
-        """What the table holds of some items; KeyError where an id is not there."""
+    def get(self, ids: Any, *, features: bool = True) -> Items:
+        """What the table holds of some items; KeyError where an id is not there.
+
+        features : whether they are read, which is most of the work.
+        """
         ids = as_ids(ids)
         while True:
             with self._publish:
                 slots, view, generation = self._slots(ids), self._view, self._store.generation
-            features = self._store.features(slots) if self._store.keep_features and len(ids) else None
+            X = self._store.features(slots) if features and self._store.keep_features and len(ids) else None
             labels = self._store.labels(slots)
             if generation == self._store.generation:  # or slots were renumbered meanwhile
                 break
@@ -155,7 +158,7 @@ class HashTable(TableWriter):
         versions = np.empty(len(ids), np.int64)
         for part, at, rows in locate(view.parts, slots):
             codes[at], versions[at] = part.codes[rows], part.version
-        return Items(ids, codes, versions, labels, features)
+        return Items(ids, codes, versions, labels, X)
 
     def __len__(self) -> int:
         return len(self._view)
