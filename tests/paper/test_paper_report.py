@@ -68,7 +68,7 @@ class Reader(HTMLParser):
 def drawing() -> Figure:
     lines = {"FCOH (auto)": [(2_000, 0.5), (20_000, 0.7)], "HCOH": [(2_000, 0.55), (20_000, 0.7)]}
     return pictures.line_panels(
-        {"16 bits": lines, "64 bits": lines}, x="rows", y="mAP", title="A < B", subtitle="FCOH 32 & more"
+        {"16 bits": lines, "64 bits": lines}, x="rows", y="mAP", title="A < B", subtitle="FCOH 32 & 1.02512"
     )
 
 
@@ -110,6 +110,19 @@ def test_every_text_is_escaped(tmp_path: Path) -> None:
     for tag in ("h2", "p", "caption", "th", "li", "figcaption", "a"):
         assert EVIL in reader.inside(tag), tag
     assert "table-map" in reader.inside("code")
+
+
+def test_a_note_is_given_once(tmp_path: Path) -> None:
+    first, second = section("table-map", "first"), section("fig-map-auc", "second")
+    second = replace(second, notes=("own note", *first.notes))
+    study = small_study(tmp_path)
+    reader = Reader(made(study, first, second))
+    assert reader.inside("li").count(first.notes[0]) == 1
+    assert "own note" in reader.inside("li")
+    assert reader.links.count("#table-map") == 2
+    text = report.markdown([first, second], about(study))
+    assert text.count(f"- {first.notes[0]}") == 1
+    assert "- 1 note of “first” holds here, too." in text
 
 
 def test_cells_are_bold_where_best_and_small_below(tmp_path: Path) -> None:
@@ -156,7 +169,7 @@ def test_drawings_are_whole_svg_with_text_as_text(tmp_path: Path) -> None:
     element = pictures.svg(drawing(), "fig-a")
     root = ElementTree.fromstring(element)
     texts = [text for node in root.iter() if node.tag.endswith("text") and (text := "".join(node.itertext()))]
-    for wanted in ("A < B", "FCOH 32 & more", "FCOH (auto)", "HCOH", "16 bits", "mAP"):
+    for wanted in ("A < B", "FCOH 32 & 1.02512", "FCOH (auto)", "HCOH", "16 bits", "mAP"):
         assert wanted in [text.strip() for text in texts], wanted
     ids = [node.attrib["id"] for node in root.iter() if "id" in node.attrib]
     assert ids

@@ -145,8 +145,12 @@ def _page(sections: Sequence[Section], about: About, drawings: Mapping[str, str]
         for sheet in section.sheets:
             yield from _table(sheet)
         if section.notes:
+            fresh, before = _new_notes(sections, section)
             yield '<h3>Notes</h3><ul class="notes">'
-            yield from (f"<li>{_text(note)}</li>" for note in section.notes)
+            yield from (f"<li>{_text(note)}</li>" for note in fresh)
+            for earlier, count in before:
+                link = f'<a href="#{escape(earlier.name)}">{_text(earlier.title)}</a>'
+                yield f"<li>{_of(count)} “{link}” {_holds(count)}</li>"
             yield "</ul>"
         yield "</section>"
     yield '<section id="about"><h2>How this was made</h2><dl>'
@@ -154,6 +158,27 @@ def _page(sections: Sequence[Section], about: About, drawings: Mapping[str, str]
     yield "</dl>"
     yield from _table(about.settings)
     yield "</section></main></body></html>\n"
+
+
+def _new_notes(sections: Sequence[Section], section: Section) -> tuple[list[str], list[tuple[Section, int]]]:
+    """The notes that no earlier section has, and how many of the others each earlier section was the first to have."""
+    first: dict[str, Section] = {}
+    for one in sections:
+        for note in one.notes:
+            first.setdefault(note, one)
+    fresh = [note for note in section.notes if first[note] is section]
+    counts = [
+        (one, sum(first[note] is one for note in section.notes)) for one in sections if one is not section
+    ]
+    return fresh, [(one, count) for one, count in counts if count]
+
+
+def _of(count: int) -> str:
+    return "1 note of" if count == 1 else f"{count} notes of"
+
+
+def _holds(count: int) -> str:
+    return "holds here, too." if count == 1 else "hold here, too."
 
 
 def _table(sheet: Sheet) -> Iterator[str]:
@@ -192,7 +217,9 @@ def _markdown(sections: Sequence[Section], about: About) -> Iterator[str]:
             yield f"![{section.captions.get(name, name)}](figures/{name}.png)\n"
         for sheet in section.sheets:
             yield from _markdown_table(sheet)
-        yield from (f"- {note}" for note in section.notes)
+        fresh, before = _new_notes(sections, section)
+        yield from (f"- {note}" for note in fresh)
+        yield from (f"- {_of(count)} “{earlier.title}” {_holds(count)}" for earlier, count in before)
         yield ""
     yield "## How this was made\n"
     yield from (f"- {name}: {text}" for name, text in about.facts)

@@ -43,7 +43,9 @@ def svg(figure: Figure, name: str) -> str:
     for pattern, instead in SHORTER:
         text = re.sub(pattern, instead, text, flags=re.DOTALL)
     text = re.sub(r'(?<= d=")[^"]*', lambda path: re.sub(r"\s*([A-Za-z])\s*", r"\1", path[0]), text)
-    text = re.sub(r"-?\d+\.\d{3,}", lambda number: _short(float(number[0])), text)
+    text = re.sub(
+        r"<[^>]+>", lambda tag: re.sub(r"-?\d+\.\d{3,}", _short, tag[0]), text
+    )  # not what is written
     text = re.sub(r'( id="|url\(#|href="#)', rf"\1{name}-", text)
     opening, closing, rest = text.partition(">")
     size = re.search(r'viewBox="0 0 ([\d.]+)', opening)
@@ -53,11 +55,12 @@ def svg(figure: Figure, name: str) -> str:
     return opening + shape + closing + rest
 
 
-def _short(number: float) -> str:
+def _short(found: re.Match[str]) -> str:
     """
-    >>> _short(123.456), _short(0.015625), _short(7.0)
-    ('123.5', '0.0156', '7')
+    >>> [re.sub(".+", _short, number) for number in ("123.456", "0.015625", "7.0")]
+    ['123.5', '0.0156', '7']
     """
+    number = float(found[0])
     return f"{round(number, 1):g}" if abs(number) >= 1 else f"{number:.3g}"
 
 
