@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from types import MappingProxyType
 
-from hashstream.paper import accuracy, convergence, curves, parameters, storage, times, variants
+from hashstream.paper import accuracy, convergence, curves, offline, parameters, storage, times, variants
 
 __all__ = ["EXPERIMENTS"]
 
@@ -21,6 +21,7 @@ EXPERIMENTS = MappingProxyType(
             convergence.EXPERIMENT,
             parameters.EXPERIMENT,
             times.EXPERIMENT,
+            offline.EXPERIMENT,
             storage.EXPERIMENT,
         )
     }
