@@ -68,6 +68,9 @@ FULL = Scale("full", bits=BITS, runs=3, looks=None)
 def quick(setting: evaluate.protocols.Setting) -> Scale:
     """What is quick enough for a data set: all of it where it is tiny, three looks where looking takes long.
 
+    With fewer looks a method whose batches do not fit between two of them (FROSH) learns in other pieces than in a
+    full run; all others, and FROSH where all looks are taken, have the same rows in both.
+
     >>> quick(evaluate.protocols.SETTINGS["digits"]).runs, quick(evaluate.protocols.SETTINGS["places205"]).looks
     (3, (0, 2, -1))
     """
