@@ -16,6 +16,7 @@ from hashstream.cli.bench import PROTOCOL_LINES, bench
 from hashstream.cli.common import console, fail
 from hashstream.cli.data import data_app
 from hashstream.cli.paper import LINES, paper
+from hashstream.cli.table import table_app
 from hashstream.cli.tune import tune
 from hashstream.hashers import methods as registry
 from hashstream.versions import show_versions
@@ -77,6 +78,7 @@ app.command(
 app.command(epilog=f"{LINES}\n\nExample: `hashstream paper table-map --dataset digits --out paper-digits`")(
     paper
 )
+app.add_typer(table_app, name="table")
 app.add_typer(data_app, name="data")
 
 
