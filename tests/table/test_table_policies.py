@@ -1,0 +1,225 @@
+"""Each policy refreshes when it says it does, and the number of versions stays bounded."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from tests.table.slow_table import SlowTable
+from tests.table.table_worlds import rows, same_answers, same_items
+
+import hashstream as hs
+from hashstream.hashers.mutual_information import reservoir_mutual_information
+from hashstream.table import Eager, Every, Gated, HashTable, Lazy, Never, Projected, TableError
+from hashstream.table.policies import fit_projection, project_codes, signed
+
+HASHER = hs.FCOH(n_bits=16, random_state=3, batch_size=10)
+
+
+def stream(n: int, seed: int = 4) -> list[tuple[list[int], np.ndarray, np.ndarray]]:
+    rng = np.random.default_rng(seed)
+    return [(list(range(10 * i, 10 * i + 10)), *rows(rng, 10)) for i in range(n)]
+
+
+def test_eager_keeps_one_version() -> None:
+    with HashTable.open(None, HASHER, policy=Eager()) as table:
+        model = SlowTable(HASHER)
+        for ids, X, y in stream(6):
+            table.ingest(ids, X, y)
+            model.ingest(ids, X, y)
+            model.refresh()
+            assert list(table.stats().versions) == [model.version]
+            same_answers(table, model, X[:2])
+        same_items(table, model)
+
+
+def test_every_k_counts_ingests_that_moved_the_functions() -> None:
+    with HashTable.open(None, HASHER, policy=Every(3)) as table:
+        model = SlowTable(HASHER)
+        for i, (ids, X, y) in enumerate(stream(8), start=1):
+            table.ingest(ids, X, y)
+            model.ingest(ids, X, y)
+            table.add([1000 + i], X[:1])
+            model.add([1000 + i], X[:1])
+            if i % 3 == 0:
+                model.refresh()
+            same_answers(table, model, X[:2])
+    with HashTable.open(None, hs.LSH(n_bits=16, random_state=0), policy=Every(1)) as table:
+        for ids, X, y in stream(3):
+            table.ingest(ids, X, y)
+        assert table.stats().versions == {0: 30}  # nothing ever moved
+
+
+def test_every_k_goes_on_counting_after_a_restart(tmp_path: Path) -> None:
+    counts = []
+    table = HashTable.open(tmp_path / "t", HASHER, policy=Every(4))
+    for ids, X, y in stream(9):
+        table.ingest(ids, X, y)
+        counts.append(len(table.stats().versions))
+        table.close()
+        table = HashTable.open(tmp_path / "t", policy=Every(4))
+    table.close()
+    assert counts == [1, 2, 3, 1, 2, 3, 4, 1, 2]
+
+
+def test_gated_does_what_the_rule_says() -> None:
+    """The rule written out: rebuild iff mutual information on the reservoir has grown since the bulk was made."""
+    policy = Gated(every=20, least=20)
+    with HashTable.open(None, HASHER, policy=policy, reservoir_size=1000, max_versions=1000) as table:
+        model = SlowTable(HASHER)
+        refreshed = 0
+        for i, (ids, X, y) in enumerate(stream(24), start=1):
+            sample = list(model.items.values())  # the whole table is in the reservoir
+            counts = model.counts()
+            table.ingest(ids, X, y)
+            model.ingest(ids, X, y)
+            if i % 2 == 0 and len(sample) >= 20:
+                bulk = max(counts, key=lambda version: counts[version])
+                R, labels = np.array([e.x for e in sample]), [e.label for e in sample]
+                gain = [
+                    reservoir_mutual_information(hasher.transform(R), labels, n_bits=16)
+                    for hasher in (model.hasher, model.of_version[bulk])
+                ]
+                if bulk != model.version and gain[0] > gain[1]:
+                    model.refresh()
+                    refreshed += 1
+            assert table.stats().versions == model.counts()
+        assert 0 < refreshed < 12
+
+
+def test_gated_waits_for_labels() -> None:
+    with HashTable.open(None, hs.LSH(n_bits=16), policy=Gated(every=1)) as table:
+        X = np.random.default_rng(0).standard_normal((50, 5))
+        table.ingest(np.arange(50), X)
+        assert len(table) == 50
+
+
+def test_lazy_refreshes_in_the_background_and_stops(tmp_path: Path) -> None:
+    policy = Lazy(share=1.0, piece=7)
+    table = HashTable.open(tmp_path / "t", HASHER, policy=policy)
+    batches = stream(10)
+    for ids, X, y in batches:
+        table.ingest(ids, X, y)
+    for _ in range(500):
+        if table.stats().stale == 0:
+            break
+        assert policy._thread is not None
+        policy._thread.join(0.02)
+    assert table.stats().versions == {table.hasher.version_: 100}
+    codes = table.hasher.transform(np.concatenate([X for _, X, _ in batches]))
+    assert table.get(np.arange(100)).codes.tobytes() == codes.tobytes()
+    thread = policy._thread
+    table.close()
+    assert thread is not None
+    assert not thread.is_alive()
+    with HashTable.open(tmp_path / "t") as again:
+        assert again.get(np.arange(100)).codes.tobytes() == codes.tobytes()
+
+
+def test_lazy_serves_one_table_and_tells_of_failure() -> None:
+    policy = Lazy(share=1.0)
+    with HashTable.open(None, HASHER, policy=policy) as table:
+        with pytest.raises(ValueError, match="another table"):
+            HashTable.open(None, HASHER, policy=policy)
+        ids, X, y = stream(1)[0]
+        table.ingest(ids, X, y)
+
+        def fail(budget: int | None = None) -> int:
+            raise OSError("the disk is gone")
+
+        table.refresh = fail  # type: ignore[method-assign]
+        table.ingest([77], X[:1], y[:1])
+        assert policy._thread is not None
+        policy._thread.join(5)
+        assert table.stats().background_error == "the disk is gone"
+        with pytest.raises(TableError, match="background has stopped: the disk is gone"):
+            table.ingest([78], X[:1], y[:1])
+
+
+@pytest.mark.parametrize("policy", [Never(), Every(1000), Projected(k=1000)])
+def test_versions_alive_stay_bounded(policy: Any) -> None:
+    with HashTable.open(None, HASHER, policy=policy, max_versions=3) as table:
+        for ids, X, y in stream(9):
+            table.ingest(ids, X, y)
+            counts = table.stats().versions
+            assert len(counts) <= 3
+            assert table.hasher.version_ in counts
+        assert sum(counts.values()) == 90
+        if policy.keeps_features:  # every code is what its version makes of the features
+            got = table.get(np.arange(90))
+            for version in counts:
+                mine = got.versions == version
+                encoder = table._view.encoders[version]
+                assert encoder.transform(got.features[mine]).tobytes() == got.codes[mine].tobytes()
+
+
+# ---- Projected
+
+
+def test_the_projection_is_the_ridge_solution() -> None:
+    rng = np.random.default_rng(0)
+    codes = rng.integers(256, size=(50, 2)).astype(np.uint8)
+    B = signed(codes, 13)
+    assert B.shape == (50, 14)
+    assert set(np.unique(B)) == {-1.0, 1.0}
+    P = rng.standard_normal((50, 13))
+    M = fit_projection(B, P, 0.01)
+    # at the minimum the gradient vanishes
+    np.testing.assert_allclose(B.T @ (B @ M - P) + 50 * 0.01 * M, 0, atol=1e-9)
+    made = project_codes(codes, 13, M)
+    assert made.tolist() == np.packbits(B @ M.astype(np.float32) > 0, axis=1).tolist()
+
+
+def test_projected_keeps_no_features_and_comes_back(tmp_path: Path) -> None:
+    policy = Projected(k=3)
+    table = HashTable.open(tmp_path / "t", HASHER, policy=policy, reservoir_size=50)
+    for ids, X, y in stream(7):
+        table.ingest(ids, X, y)
+    table.remove([3])
+    assert not list((tmp_path / "t").glob("*.seg"))
+    assert len(table.stats().versions) == 2
+    assert table.get([5]).features is None
+    held, answers = table.get(np.arange(10, 70)), table.search(X, 9)
+    W = table.hasher.projection_.tobytes()
+    table.close()
+    with HashTable.open(tmp_path / "t", policy=Projected(k=3)) as again:
+        assert again.hasher.projection_.tobytes() == W
+        assert again.get(np.arange(10, 70)).codes.tobytes() == held.codes.tobytes()
+        assert [a.tolist() for a in again.search(X, 9)] == [a.tolist() for a in answers]
+        again.check()
+        assert again.refresh() > 0
+        assert again.stats().stale == 0
+        assert again.compact() == 1
+        assert again.get(np.arange(10, 70)).labels == held.labels
+
+
+def test_projected_codes_are_nearer_to_the_new_functions_than_old_ones_are() -> None:
+    """On data with classes: what the projection predicts beats leaving the codes as they were."""
+    hasher = hs.HCOH(n_bits=16, random_state=0)
+    batches = stream(30)
+    with HashTable.open(None, hasher, policy=Projected(k=1000), max_versions=1000) as table:
+        for ids, X, y in batches:
+            table.ingest(ids, X, y)
+        everything = np.concatenate([X for _, X, _ in batches])
+        fresh = np.unpackbits(table.hasher.transform(everything), axis=1)
+        stale = np.unpackbits(table.get(np.arange(300)).codes, axis=1)
+        table.refresh()
+        projected = np.unpackbits(table.get(np.arange(300)).codes, axis=1)
+    assert (projected != fresh).mean() < (stale != fresh).mean()
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: Every(0), "k must be at least 1"),
+        (lambda: Gated(theta=-1), "theta must be"),
+        (lambda: Lazy(share=0), "share must be"),
+        (lambda: Lazy(piece=0), "piece must be"),
+        (lambda: Projected(ridge=0), "ridge must be"),
+    ],
+)
+def test_parameters_are_checked(make: Any, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        make()
