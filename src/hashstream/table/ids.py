@@ -45,6 +45,8 @@ def as_ids(ids: Any) -> np.ndarray:
             raise ValueError(f"ids must fit into 64 bits with a sign: {error}") from None
     if not len(array):
         return np.empty(0, np.int64)
+    if not isinstance(ids, np.ndarray) and all(isinstance(one, int) for one in ids):
+        raise ValueError(f"ids must fit into 64 bits with a sign: {max(ids, key=abs)} does not")
     flat = array.tolist()
     row = next((i for i, one in enumerate(flat) if not isinstance(one, str)), 0)
     raise ValueError(_neither(row, flat[row]))

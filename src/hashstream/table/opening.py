@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
     from hashstream.table.table import HashTable
 
 __all__ = ["config_of", "open_table"]
+
+READER_TRIES = 3
 
 
 def open_table(
@@ -76,9 +79,8 @@ def open_table(
         FolderStore.create(folder, hasher, config_of(hasher, keep), reservoir_size)
     assert folder is not None
 
-    store = FolderStore(folder, mode=mode, durability=durability, segment_bytes=segment_bytes)
+    store, recovered = _recovered(folder, mode, durability, segment_bytes)
     try:
-        recovered = recover(store)
         if hasher is not None:
             _same_hasher(folder, hasher, recovered.hasher)
         if keep_features is not None and keep_features != store.keep_features:
@@ -94,6 +96,22 @@ def open_table(
     except BaseException:
         store.close()
         raise
+
+
+def _recovered(folder: Path, mode: str, durability: str, segment_bytes: int) -> tuple[FolderStore, Recovered]:
+    """The folder and its state. A reader begins again where a writer has replaced files between two of its looks."""
+    for tries in range(READER_TRIES, 0, -1):
+        store = None
+        try:
+            store = FolderStore(folder, mode=mode, durability=durability, segment_bytes=segment_bytes)
+            return store, recover(store)
+        except BaseException as error:
+            if store is not None:
+                store.close()
+            if mode == "write" or tries == 1 or not isinstance(error, TableError):
+                raise
+        time.sleep(0.02)
+    raise AssertionError("the last try returns or raises")
 
 
 def _agreed(policy: Policy | None, keep_features: bool | None) -> tuple[Policy, bool]:

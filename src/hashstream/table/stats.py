@@ -49,7 +49,8 @@ class TableStats:
     updates_behind : by how many updates the mean code is behind; most_updates_behind : the oldest.
     stale : share of items whose code is not of the newest version.
     memory_bytes : ids, codes and index. feature_bytes : stored features. disk_bytes : all files.
-    map_history : (items ever stored, mAP of the reservoir) each time that it was asked for.
+    map_history : (items ever stored, mAP of the reservoir) each time that `stats` was asked for since the table was
+        opened.
     """
 
     n_items: int
