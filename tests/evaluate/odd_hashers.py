@@ -59,12 +59,14 @@ class Odd(Exception):
 
 
 @dataclass(frozen=True)
-class Mapped(Paper):
-    """A protocol that wants the features mapped from a file, not copied."""
+class InWorker(Paper):
+    """A protocol that wants what a worker should have: features mapped from a file, and no ear for Ctrl-C."""
 
-    kind = "mapped"
+    kind = "in-worker"
 
     def course(self, field: Field, seed: int, *, ties: str = "paper") -> Course:
         if not isinstance(field.X, np.memmap):
             raise TypeError(f"the features are a {type(field.X)}")
+        if signal.SIGINT not in signal.pthread_sigmask(signal.SIG_BLOCK, []):
+            raise TypeError("Ctrl-C was not blocked when the process began")
         return super().course(field, seed, ties=ties)

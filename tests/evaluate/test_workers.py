@@ -76,7 +76,7 @@ def test_an_exception_in_a_worker_reaches_the_caller(field: evaluate.Field, tmp_
     right = evaluate.Job("Moving", odd.Moving, 8, 0)
     wrong = evaluate.Job("Moving", odd.Moving, 8, 0, {"batch_size": 0})
     with pytest.raises(ValueError, match="batch_size") as refused:
-        evaluate.run([right, wrong], field, results, protocol=odd.Mapped(), workers=2)
+        evaluate.run([right, wrong], field, results, protocol=odd.InWorker(), workers=2)
     assert refused.value.__notes__[0].startswith("In a worker process")
     assert "_check_parameters" in refused.value.__notes__[0]
 

@@ -159,6 +159,9 @@ def _without_interrupts() -> Iterator[None]:
     if not hasattr(signal, "pthread_sigmask"):  # Windows
         yield
         return
+    from multiprocessing import resource_tracker
+
+    resource_tracker.ensure_running()  # with the first worker otherwise, and it would unblock the signal
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         yield
@@ -195,6 +198,7 @@ def _serve(
     pipe: Connection, features: str, field: Field, protocol: Protocol, points: Sequence[int], ties: str
 ) -> None:
     """What a worker process does until its parent ends it, or is gone."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
         field = replace(field, X=np.load(features, mmap_mode="r"))
         pipe.send(READY)

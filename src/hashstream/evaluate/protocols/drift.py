@@ -14,6 +14,7 @@ from hashstream.evaluate.protocols.protocol import Curves, Protocol
 __all__ = ["RECOVERED", "Drift"]
 
 RADIUS, K = (2,), (10, 100)
+AT_ONCE = 4096  # rows whose features are moved in one go
 RECOVERED = 0.95
 """The share of its former mAP at which a method has recovered."""
 
@@ -49,26 +50,33 @@ class Drift(Protocol):
         split, change = field.split(seed), change_of(self.points(field))
         source = self._source(field.X.shape[1], seed)
 
-        def world(rows: np.ndarray, *, moved: bool) -> tuple[np.ndarray, np.ndarray]:
-            X = field.X[rows]  # made for each look: two worlds at once may be too large
-            return (np.ascontiguousarray(X[:, source]) if moved else X), field.y[rows]
+        def part(rows: np.ndarray, *, moved: bool) -> tuple[np.ndarray, np.ndarray]:
+            X = field.X[rows]
+            if moved:
+                for begin in range(0, len(X), AT_ONCE):
+                    X[begin : begin + AT_ONCE] = X[begin : begin + AT_ONCE].take(source, axis=1)
+            return X, field.y[rows]
 
-        pieces = world(split.stream[:change], moved=False), world(split.stream[change:], moved=True)
-        X, y = (np.concatenate(arrays) for arrays in zip(*pieces, strict=True))
+        kept: dict[bool, list[tuple[np.ndarray, np.ndarray]]] = {}
+
+        def world(*, moved: bool) -> list[tuple[np.ndarray, np.ndarray]]:
+            """Queries and database. Only one world is kept: two may be too large."""
+            if moved not in kept:
+                kept.clear()
+                kept[moved] = [part(rows, moved=moved) for rows in (split.queries, split.retrieval)]
+            return kept[moved]
 
         def look(hasher: Streamed, n_train: int) -> dict[str, float]:
-            moved = n_train > change
-            queries, database = (world(rows, moved=moved) for rows in (split.queries, split.retrieval))
-            scores = judge(hasher, queries, database, ties=ties, radius=RADIUS, k=K)
+            scores = judge(hasher, *world(moved=n_train > change), ties=ties, radius=RADIUS, k=K)
             if n_train == change:
-                queries, (searched, labels) = (
-                    world(rows, moved=True) for rows in (split.queries, split.retrieval)
-                )
+                queries, (searched, labels) = world(moved=True)
                 scores["moved mAP"] = ask(hasher, queries, (hasher.transform(searched), labels), ties=ties)[
                     "mAP"
                 ]
             return scores
 
+        pieces = part(split.stream[:change], moved=False), part(split.stream[change:], moved=True)
+        X, y = (np.concatenate(arrays) for arrays in zip(*pieces, strict=True))
         return Course(X, y, look, ties)
 
     def highlights(self, points: Sequence[int]) -> list[tuple[int, str]]:
