@@ -9,11 +9,10 @@ lock                   who writes (lock.py)
 from __future__ import annotations
 
 import errno
-import os
 import sqlite3
 import threading
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -25,6 +24,7 @@ from hashstream.table.change import Change
 from hashstream.table.codes import View
 from hashstream.table.encoders import to_bytes
 from hashstream.table.errors import TableError
+from hashstream.table.ledger import Ledger
 from hashstream.table.lock import WriterLock
 from hashstream.table.manifest import Manifest
 from hashstream.table.packing import checked, checksum, pack, pack_label, pack_labels, unpack_labels
@@ -38,6 +38,8 @@ __all__ = ["FolderStore"]
 MANIFEST, WITNESS, LOCK = "manifest.sqlite", "witness", "lock"
 LOG_BYTES = 4 << 20  # of changes before they are drawn together into an image, and ...
 LOG_ROWS = 16384  # ... of their number; a larger image waits until the changes are half as large as it is
+SMALL_BATCH = 1 << 20  # bytes of features that go into the manifest too and are not synced at once, ...
+UNSYNCED_BYTES = 8 << 20  # ... and of all those, before their segment is synced
 
 
 class FolderStore(Store):
@@ -56,8 +58,9 @@ class FolderStore(Store):
         self.files = threading.Lock()  # held while files are copied, or replaced by others
         self._reader: Manifest | None = None
         self._witness: Witness | None = None
+        self._unsynced = 0  # bytes of features that are in the manifest too
         self._opened = 0  # slots that were there when the segments were opened
-        self._ledger: tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray] | None = None
+        self._ledger: Ledger | None = None
         try:
             noted = Witness.read(path / WITNESS)
             self.manifest = Manifest(path / MANIFEST, mode=mode, sync=self.sync)
@@ -69,6 +72,7 @@ class FolderStore(Store):
             if noted is not None:
                 self._compare(*noted)
             if self.write:
+                self.flush()
                 self._witness = Witness(path / WITNESS, self.table)
                 self._witness.note(self.seq, self.sync)
                 self._witness.sync()
@@ -115,9 +119,28 @@ class FolderStore(Store):
             self.segments.extend_to(first_slots, self.state["n_slots"])
             return
         self.generation += 1
-        dtype = np.dtype(shape["dtype"])
-        self.segments = self.file_segments(shape["d"], dtype, numbers[0], first_slots, self.state["n_slots"])
+        rows = (shape["d"], np.dtype(shape["dtype"]), numbers[0], first_slots, self.state["n_slots"])
+        again = list(self.manifest.unsynced())
+        if self.write:
+            self._unsynced = sum(len(raw) for _, raw in again)
+            self.segments = self.file_segments(*rows, again=again)
+        else:
+            self.segments = self._same_segments(rows, again)
         self._ledger, self._opened = None, int(self.state["n_slots"])
+
+    def _same_segments(self, rows: tuple[Any, ...], again: list[tuple[int, bytes]]) -> FileSegments:
+        """For a reader, which cannot write them again: segments in which no features are missing."""
+        try:
+            segments = self.file_segments(*rows)
+            for first, raw in again:
+                for _, X in segments.blocks(first, first + len(raw) // segments.stride):
+                    checked(f"{self.path} (features from slot {first})", checksum(X), raw)
+        except TableError as error:
+            if not again:
+                raise
+            hint = 'The manifest may have what is missing: open with mode="write"'
+            raise TableError(f"{error} {hint}") from error
+        return segments
 
     def _compare(self, owner: bytes, noted: int) -> None:
         if owner != self.table:
@@ -130,10 +153,18 @@ class FolderStore(Store):
             )
 
     def file_segments(
-        self, d: int, dtype: np.dtype, number: int, first_slots: list[int], n_rows: int, *, tidy: bool = True
+        self,
+        d: int,
+        dtype: np.dtype,
+        number: int,
+        first_slots: list[int],
+        n_rows: int,
+        *,
+        again: Iterable[tuple[int, bytes]] = (),
+        tidy: bool = True,
     ) -> FileSegments:
         return FileSegments(
-            self.path, self.table, d, dtype, first_slots, n_rows, first_number=number,
+            self.path, self.table, d, dtype, first_slots, n_rows, first_number=number, again=again,
             tidy=self.write and tidy, sync=self.sync, segment_bytes=self._segment_bytes,
         )  # fmt: skip
 
@@ -160,16 +191,23 @@ class FolderStore(Store):
         y = None if batch is None else pack_labels(batch.y)
         state = {**self.state, "seq": seq, "live": live, "policy": policy}
         state["log_bytes"] += len(raw)
+        size = batch.X.nbytes if batch is not None and self.keep_features else 0
+        later = self.sync and size <= SMALL_BATCH and self._unsynced + size <= UNSYNCED_BYTES
+        crc = checksum(batch.X) if batch is not None and size else 0
         try:
             if batch is not None and self.keep_features:
-                self._segments_for(batch.X).append(batch.X)
+                self._segments_for(batch.X).append(batch.X, sync=not later)
             with self.manifest.transaction():
                 self.manifest.put_change(seq, raw)
                 if batch is not None and change.added is not None:
-                    self._put_batch(seq, change, batch, y, seats, state)
+                    self._put_batch(seq, change, batch, crc, y, seats, state)
+                    if later and size:
+                        self.manifest.put_unsynced(change.added.first_slot, batch.X.data.cast("B"), crc)
                 elif seats is not None:
                     for place in seats.left.tolist():
                         self.manifest.free_seat(place)
+                if self._unsynced and not later:
+                    self.manifest.forget_unsynced()
                 if model is not None:
                     self._put_model(model, old or {}, seq)
                 self.manifest.put("state", state)
@@ -186,6 +224,7 @@ class FolderStore(Store):
         if self.segments is not None:
             self.segments.settle()
         self.state, self.seq = state, seq
+        self._unsynced = self._unsynced + size if later else 0
         self.acknowledge()
 
     def acknowledge(self) -> None:
@@ -198,7 +237,7 @@ class FolderStore(Store):
         old = self.segments
         self.generation += 1
         self.segments = new
-        self._ledger, self._opened = None, 0
+        self._ledger, self._opened, self._unsynced = None, 0, 0
         if isinstance(old, FileSegments):
             old.delete()
 
@@ -213,6 +252,7 @@ class FolderStore(Store):
         seq: int,
         change: Change,
         batch: Batch,
+        crc: int,
         y: bytes | None,
         seats: Seats | None,
         state: dict[str, Any],
@@ -227,7 +267,7 @@ class FolderStore(Store):
         }
         self.manifest.put_batch(
             seq, added.first_slot, len(added.codes), int(batch.learned), added.version,
-            checksum(batch.X) if self.keep_features else 0, batch.model, y,
+            crc, batch.model, y,
         )  # fmt: skip
         if isinstance(self.segments, FileSegments) and self.segments.first_slots[-1] == added.first_slot:
             number = self.segments.first_number + len(self.segments.first_slots) - 1
@@ -267,10 +307,13 @@ class FolderStore(Store):
         self.manifest.put_model("checkpoint", int(hasher.version_), seq, to_bytes(hasher))
 
     def flush(self) -> None:
-        if self.write and not self.sync and self.segments is not None:
-            for path in self.segments.paths[-1:] if isinstance(self.segments, FileSegments) else []:
-                with path.open("rb") as file:
-                    os.fsync(file.fileno())
+        if not self.write or not isinstance(self.segments, FileSegments):
+            return
+        self.segments.sync_rows(force=True)
+        if self._unsynced:
+            with self.manifest.transaction("checkpoint"):
+                self.manifest.forget_unsynced()
+            self._unsynced = 0
 
     # ---- reading
 
@@ -313,38 +356,18 @@ class FolderStore(Store):
         return super().features(slots)
 
     def verify(self, slots: np.ndarray, *, between: bool = False) -> int:
-        """Compare the features of the batches that hold the slots (or those `between` the first and the last) with
-        their checksums, each once in a process. Returns how many were read; a TableError names what is damaged."""
-        if self.segments is None or not len(slots):
+        """See `Ledger.verify`."""
+        if not isinstance(self.segments, FileSegments):
             return 0
-        firsts, ends, crcs, done = self._unverified()
-        at = np.unique(
-            np.searchsorted(firsts, slots[slots < (ends[-1] if len(ends) else 0)], side="right") - 1
-        )
-        if between and len(at):
-            at = np.arange(at[0], (at[-1] if slots[-1] < ends[-1] else len(firsts) - 1) + 1)
-        at = at[~done[at]]
-        for i in at.tolist():
-            for start, X in self.segments.blocks(int(firsts[i]), int(ends[i])):
-                where = f"{self._segment_of(start)} (slots {firsts[i]} to {ends[i] - 1})"
-                checked(where, int(crcs[i]), X)
-            done[i] = True
-        return len(at)
-
-    def _unverified(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-        """First slots, ends and checksums of the batches that were there when the folder was opened, and which have
-        been read since. What this process wrote itself it need not verify."""
         if self._ledger is None:
             with self.second() as second, second.reading():
-                rows = [(b[1], b[1] + b[2], b[5]) for b in second.batches("first_slot < ?", self._opened)]
-            columns = np.array(rows, np.int64).reshape(-1, 3).T
-            self._ledger = columns[0], columns[1], columns[2], np.zeros(len(rows), bool)
-        return self._ledger
+                found = second.batches("first_slot < ?", self._opened)
+                self._ledger = Ledger([(batch[1], batch[2], batch[5]) for batch in found])
+        return self._ledger.verify(self.segments, slots, between=between)
 
     def _segment_of(self, slot: int) -> Path:
         assert isinstance(self.segments, FileSegments)
-        at = int(np.searchsorted(self.segments.first_slots, slot, side="right")) - 1
-        return self.segments.paths[at]
+        return self.segments.path_of(slot)
 
     def check(self) -> tuple[int, int]:
         """Verify every row of the manifest and every row of features; how many batches and rows there are."""
@@ -368,6 +391,7 @@ class FolderStore(Store):
                 self.manifest.models("encoder"),
                 self.manifest.seats(),
                 self.manifest.segments(),
+                self.manifest.unsynced(),
             ):
                 for _ in rest:
                     pass

@@ -5,6 +5,9 @@ go on while it is written. With durability "full" (synchronous=FULL) every commi
 "fast" (synchronous=NORMAL) none is: the file stays whole after a power loss, but may be older than what was
 acknowledged.
 
+The features of a small batch stand here too, until their segment is synced, which is then done once for many batches:
+a commit costs one sync, not two. After a power loss they are written to the segment again.
+
 SQLite has no checksums of its own outside the log, so every row here has one, over all of its fields. What is read
 is verified when it is read.
 """
@@ -38,6 +41,7 @@ CREATE TABLE batches (
     seq INTEGER PRIMARY KEY, first_slot INTEGER NOT NULL, n_rows INTEGER NOT NULL, learned INTEGER NOT NULL,
     version INTEGER NOT NULL, features_crc INTEGER NOT NULL, model_crc INTEGER NOT NULL, y BLOB, crc INTEGER NOT NULL);
 CREATE UNIQUE INDEX batch_slots ON batches (first_slot);
+CREATE TABLE unsynced (first_slot INTEGER PRIMARY KEY, features BLOB NOT NULL, crc INTEGER NOT NULL);
 CREATE TABLE log (seq INTEGER PRIMARY KEY, change BLOB NOT NULL, crc INTEGER NOT NULL);
 CREATE TABLE image (name TEXT, part INTEGER, bytes BLOB NOT NULL, crc INTEGER NOT NULL, PRIMARY KEY (name, part));
 CREATE TABLE models (kind TEXT, version INTEGER, seq INTEGER NOT NULL, hasher BLOB NOT NULL, crc INTEGER NOT NULL,
@@ -69,6 +73,7 @@ class Manifest:
                 self._db.execute("PRAGMA journal_mode = WAL")
                 self._db.execute(f"PRAGMA synchronous = {'FULL' if sync else 'NORMAL'}")
                 self._db.execute(f"PRAGMA wal_autocheckpoint = {WAL_PAGES}")
+                self._db.execute("PRAGMA secure_delete = OFF")  # or what is deleted is written once more
         except sqlite3.Error as error:
             raise self.damaged(error) from error
 
@@ -187,6 +192,22 @@ class Manifest:
             checked(f"{self.path} (batch {fields[0]})", crc, *fields)
             yield tuple(fields)
 
+    # ---- features of batches whose segment has not been synced since
+
+    def put_unsynced(self, first_slot: int, features: bytes | memoryview, crc: int) -> None:
+        """crc : checksum of the features, which is known already."""
+        crc = checksum(first_slot, crc)
+        self._db.execute("INSERT INTO unsynced VALUES (?, ?, ?)", (first_slot, features, crc))
+
+    def unsynced(self) -> Iterator[tuple[int, bytes]]:
+        """(first slot, bytes of the rows) of each, ascending."""
+        for first, features, crc in self._db.execute("SELECT * FROM unsynced ORDER BY first_slot"):
+            checked(f"{self.path} (features from slot {first})", crc, first, checksum(features))
+            yield first, features
+
+    def forget_unsynced(self) -> None:
+        self._db.execute("DELETE FROM unsynced")
+
     # ---- changes since the image
 
     def put_change(self, seq: int, raw: bytes) -> None:
@@ -267,7 +288,7 @@ class Manifest:
 
     def forget_items(self) -> None:
         """All rows about items, before others take their place."""
-        for name in ("batches", "segments", "log", "image", "reservoir"):
+        for name in ("batches", "segments", "unsynced", "log", "image", "reservoir"):
             self._db.execute(f"DELETE FROM {name}")
 
     def quick_check(self) -> None:

@@ -115,6 +115,8 @@ def rewrite(
             new = target.file_segments(shape["d"], np.dtype(shape["dtype"]), number, [], 0, tidy=False)
         try:
             batches = list(_batches(store, new, live))
+            if new is not None:
+                new.sync_rows()
             reach("compact.written")
             _commit(target, new, batches, after, hasher, _seats(reservoir, seats), shape)
         except BaseException:
@@ -190,7 +192,7 @@ def _batches(store: Store, new: FileSegments | None, live: np.ndarray) -> Iterat
         crc = 0
         if new is not None:
             X = store.features(slots)
-            new.append(X)
+            new.append(X, sync=False)
             new.settle()
             crc = checksum(X)
         labels = None if y is None else y[slots - start]

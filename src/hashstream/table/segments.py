@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import struct
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
@@ -53,8 +53,11 @@ class Segments(ABC):
         return self.d * self.dtype.itemsize
 
     @abstractmethod
-    def append(self, X: np.ndarray) -> None:
-        """Write rows behind the last one. They count once `settle` is called; `undo` forgets them."""
+    def append(self, X: np.ndarray, *, sync: bool = True) -> None:
+        """Write rows behind the last one. They count once `settle` is called; `undo` forgets them.
+
+        sync : whether they have to be on the disk when this returns; `sync_rows` does it later.
+        """
 
     @abstractmethod
     def undo(self) -> None:
@@ -96,7 +99,7 @@ class Segments(ABC):
 class MemorySegments(Segments):
     """Rows in memory, in arrays that double until they reach 64 MB."""
 
-    def append(self, X: np.ndarray) -> None:
+    def append(self, X: np.ndarray, *, sync: bool = True) -> None:
         last = self._segments[-1] if self._segments else None
         if last is None or last.array is None or last.rows + len(X) > len(last.array):
             room = max(len(X), min(MEMORY_ROWS_BYTES // self.stride, max(256, self.n_rows)))
@@ -122,6 +125,7 @@ class FileSegments(Segments):
 
     table : 16 bytes that name the table, so that a file of another one is not taken for one of this.
     first_slots : of the segments that the manifest knows. n_rows : committed rows in all.
+    again : (first slot, bytes) of rows that may not have reached the disk, and are written once more.
     """
 
     def __init__(
@@ -134,6 +138,7 @@ class FileSegments(Segments):
         n_rows: int,
         *,
         first_number: int = 0,
+        again: Iterable[tuple[int, bytes]] = (),
         tidy: bool,
         sync: bool,
         segment_bytes: int,
@@ -143,9 +148,12 @@ class FileSegments(Segments):
         self.first_number = first_number
         self.n_rows = n_rows
         self._file: IO[bytes] | None = None
+        self._unsynced = False  # whether the last segment has rows that were not synced
         ends = [*first_slots[1:], n_rows][: len(first_slots)]
         for i, (first, end) in enumerate(zip(first_slots, ends, strict=True)):
             self._segments.append(_Segment(first, end - first, self._path(i)))
+        for first, raw in again:
+            self._write_again(first, raw)
         for segment in self._segments:
             self._check(segment)
         if tidy:
@@ -157,6 +165,12 @@ class FileSegments(Segments):
     @property
     def paths(self) -> list[Path]:
         return [segment.path for segment in self._segments if segment.path is not None]
+
+    def path_of(self, slot: int) -> Path:
+        """The file that holds a slot."""
+        path = self._segments[int(np.searchsorted(self.first_slots, slot, side="right")) - 1].path
+        assert path is not None
+        return path
 
     @property
     def first_slots(self) -> list[int]:
@@ -206,7 +220,20 @@ class FileSegments(Segments):
             if last.path.stat().st_size > committed:
                 os.truncate(last.path, committed)
 
-    def append(self, X: np.ndarray) -> None:
+    def _write_again(self, first_slot: int, raw: bytes) -> None:
+        segment = self._segments[int(np.searchsorted(self.first_slots, first_slot, side="right")) - 1]
+        assert segment.path is not None
+        self._check(_Segment(segment.first_slot, 0, segment.path))
+        try:
+            with segment.path.open("r+b") as file:
+                file.seek(START + (first_slot - segment.first_slot) * self.stride)
+                file.write(raw)
+                file.flush()
+                _sync(file)
+        except OSError as error:
+            raise TableError(f"{segment.path} cannot be written: {error.strerror}") from error
+
+    def append(self, X: np.ndarray, *, sync: bool = True) -> None:
         last = self._segments[-1] if self._segments else None
         if last is None or (last.rows * self.stride >= self.segment_bytes and last.rows):
             self._create()
@@ -219,13 +246,22 @@ class FileSegments(Segments):
         view = np.ascontiguousarray(X, self.dtype).data.cast("B")
         while view:
             view = view[file.write(view) :]
+        self._unsynced = True
         reach("segment.written")
-        if self.sync:
-            _sync(file)
-        reach("segment.synced")
+        if sync:
+            self.sync_rows()
+
+    def sync_rows(self, *, force: bool = False) -> None:
+        """Make all rows durable that were appended so far; where nothing is synced as a rule, with `force` only."""
+        if self._unsynced and self._segments and (self.sync or force):
+            _sync(self._writer())
+            reach("segment.synced")
+            self._unsynced = False
 
     def _create(self) -> None:
         reach("segment.create")
+        self.sync_rows()
+        self._unsynced = False
         self._close_file()
         segment = _Segment(self.n_rows, 0, self._path(len(self._segments)))
         assert segment.path is not None

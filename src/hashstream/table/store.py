@@ -108,7 +108,7 @@ class Store:
         """Checkpoint the hasher, and the encoders of older versions that are alive."""
 
     def flush(self) -> None:
-        """Sync what durability "fast" has left to the system."""
+        """Sync features that have been left to the system so far."""
 
     def nbytes(self) -> int:
         """On disk."""
