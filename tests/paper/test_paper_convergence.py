@@ -116,7 +116,7 @@ def test_the_score_counts_draws(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     assert paths.rows[0][2] == f"{float(loss(draw(0).w, *draw(0).batches[0])):.3f}"
     (figure,) = section.figures.values()
     assert len(figure.axes) == 2 * len(STEPS)
-    assert f"DCC, one batch: {100 * lower / 8:.0f} %" in section.finding
+    assert f"DCC: {100 * lower / 8:.0f} % after one batch" in section.finding
 
 
 def test_nothing_measured_is_said(tmp_path: Path) -> None:
