@@ -97,6 +97,23 @@ def test_measured_once_shown_with_what_diverged(tmp_path: Path, monkeypatch: pyt
     assert [axes.get_title(loc="left") for axes in figure.axes] == list(parameters.SYMBOLS.values())
 
 
+def test_a_reading_that_always_diverges_has_no_best_figure(tmp_path: Path) -> None:
+    study = small_study(tmp_path, name="mnist")
+    for point in points(study):
+        if point.reading == "none":
+            study.add("paper", point.label, 32, 0, 100, diverged_rows=100.0)
+        else:
+            study.add("paper", point.label, 32, 0, 600, **{"mAP[paper]": 0.25 if point.value else 0.125})
+    section = EXPERIMENT.show(study)
+    n = sum(map(len, grid(study).values()))
+    assert (
+        f"As printed: {n} of {n} settings diverge. Terms / r: 0 of {n} settings diverge." in section.finding
+    )
+    assert "At the paper's setting 0.250; 0.125 with λ1 = 0 and 0.125 with λ2 = 0." in section.finding
+    assert {row[2] for row in section.sheets[0].rows} == {"diverged"}
+    assert section.figures
+
+
 def test_nothing_measured_is_said(tmp_path: Path) -> None:
     section = EXPERIMENT.show(small_study(tmp_path))
     assert section.finding == "Nothing is measured yet."

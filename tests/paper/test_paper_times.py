@@ -103,6 +103,7 @@ def test_each_method_is_timed_once_and_alone(tmp_path: Path) -> None:
     functions, tables = section.sheets
     rows = {row[0]: row for row in functions.rows}
     assert rows["HCOH"][3:] == ("4.01", "2.4")  # the paper's seconds, and over its FCOH
+    assert functions.columns[2] == "ours / FCOH (paper)"
     assert rows["FCOH (paper)"][2] == "1"
     assert {row[0]: row[1] for row in tables.rows}["HCOH"] == "600"
     assert list(section.figures) == ["table-time"]
@@ -116,6 +117,7 @@ def test_the_finding_is_made_of_the_times() -> None:
         Time("Mine", "", 0.001, 0.1, 0, 0),
     ]
     text = times.finding(found)
+    assert text.startswith("FCOH (paper) learns the stream in 2 s.")
     assert "Slower: MIHash (4.0 x). Faster: HCOH (0.50 x)." in text
     assert "200 times, MIHash's 80 times" in text
     assert "more, where the paper has fewer" in text

@@ -218,11 +218,11 @@ def finding(study: Study, found: Found, auto: Value | None) -> str:
     for reading, title in READINGS.items():
         mine = {key: entry for key, entry in found.items() if key[1] == reading}
         lost = sum(1 for _, diverged in mine.values() if diverged)
-        best, at = max((value.mean, key) for key, (value, _) in mine.items() if value)
-        text.append(
-            f"{title[0].upper()}{title[1:]}: {lost} of {len(mine)} settings diverge; the best figure is {best:.3f} "
-            f"({SYMBOLS[at[0]]} = {at[2]:g})."
-        )
+        text.append(f"{title[0].upper()}{title[1:]}: {lost} of {len(mine)} settings diverge.")
+        finite = [(value.mean, key) for key, (value, _) in mine.items() if value]
+        if finite:
+            best, at = max(finite)
+            text.append(f"The best figure is {best:.3f} ({SYMBOLS[at[0]]} = {at[2]:g}).")
         base = mine["lambda1", reading, centre(study.dataset, reading)["lambda1"]][0]
         without = [mine[parameter, reading, 0][0] for parameter in ("lambda1", "lambda2")]
         if base:
