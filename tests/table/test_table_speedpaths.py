@@ -14,6 +14,8 @@ from tests.table.table_worlds import rows, same_answers, same_items, same_model
 
 import hashstream as hs
 from hashstream.table import HashTable, Never, TableError, failpoints, folder, segments
+from hashstream.table.codes import Part
+from hashstream.table.refresh import smallest_versions
 
 HASHER = hs.FCOH(n_bits=20, random_state=3, batch_size=8)
 QUERIES = rows(np.random.default_rng(9), 3)[0]
@@ -111,3 +113,27 @@ def test_a_closed_folder_keeps_features_once(tmp_path: Path) -> None:
     assert unsynced(tmp_path / "t") == 5
     table.close()
     assert unsynced(tmp_path / "t") == 0
+
+
+# ---- versions that have to go
+
+
+@pytest.mark.parametrize("most", [1, 2, 5, 16])
+def test_versions_go_in_groups_so_that_items_are_seldom_encoded_again(most: int) -> None:
+    """At most `most` are alive after every batch, and an item is re-encoded about log2(batches) times, not n / most."""
+    sizes: dict[int, int] = {}
+    encoded = 0
+    for version in range(1000):
+        parts = [fake_part(old, n) for old, n in sizes.items()]
+        going = {part.version for part in smallest_versions(parts, version, most)}
+        again = sum(sizes.pop(old) for old in going)
+        encoded += again
+        sizes[version] = 3 + again
+        assert len(sizes) <= most
+    assert sum(sizes.values()) == 3000
+    if most > 2:
+        assert encoded <= 3000 * np.log2(1000)
+
+
+def fake_part(version: int, n: int) -> Part:
+    return Part(version, np.empty((n, 1), np.uint8), np.arange(n, dtype=np.uint32), 0, n)

@@ -140,7 +140,8 @@ class View:
     def applied(self, change: Change, column: Column | None) -> View:
         """The view after `change`; `column` is the one with the ids of the added items."""
         recoded = [piece.slots for piece in change.recoded]
-        parts = dropped(self.parts, np.sort(np.concatenate([change.removed, *recoded])))
+        gone = np.sort(np.concatenate([change.removed, *recoded])) if recoded else change.removed
+        parts = dropped(self.parts, gone) if len(gone) else self.parts
         for piece in change.recoded:
             parts = joined(parts, piece.version, piece.slots, piece.codes)
         if change.added is not None and len(change.added.codes):
@@ -156,13 +157,16 @@ class View:
 
 
 def dropped(parts: Iterable[Part], slots: np.ndarray) -> tuple[Part, ...]:
-    """The parts without the items at these slots (ascending)."""
+    """The parts without the items at these slots (ascending, at least one)."""
     left = []
     mask = None
     if len(slots) > MANY:
         mask = np.zeros(int(slots[-1]) + 1, bool)
         mask[slots] = True
     for part in parts:
+        if part.slots[part.stop - 1] < slots[0] or part.slots[part.start] > slots[-1]:
+            left.append(part)
+            continue
         rows = part.find(slots)[1] if mask is None else part.rows_in(mask)
         kept = part.without(rows) if len(rows) else part
         if kept is not None:

@@ -171,10 +171,9 @@ def read_reservoir(store: FolderStore) -> Reservoir:
     reservoir = Reservoir(int(store.config["reservoir_size"]))
     if store.state["shape"] is None:
         return reservoir
-    d, dtype = store.state["shape"]["d"], np.dtype(store.state["shape"]["dtype"])
-    reservoir.X = np.zeros((reservoir.size, d), dtype)
+    dtype = np.dtype(store.state["shape"]["dtype"])
     for place, slot, features, label in store.manifest.seats():
         reservoir.slots[place] = slot
-        reservoir.X[place] = np.frombuffer(features, dtype)
+        reservoir.rows[place] = np.frombuffer(features, dtype)
         reservoir.labels[place] = None if label is None else unpack_label(label)
     return reservoir

@@ -48,13 +48,22 @@ def first_items(parts: list[Part], budget: int | None) -> list[Part]:
 
 
 def smallest_versions(parts: Iterable[Part], newest: int, most: int) -> list[Part]:
-    """The parts of the versions with the fewest items, as many as have to go so that at most `most` are alive."""
+    """The parts of the versions with the fewest items, as many as have to go so that at most `most` are alive.
+
+    With them go versions that have no more items than those that go already: an item is then re-encoded again and again
+    only as often as the table doubles, not with every batch.
+    """
     counts: dict[int, int] = {}
     held = list(parts)
     for part in held:
         counts[part.version] = counts.get(part.version, 0) + len(part)
     old = sorted((n, version) for version, n in counts.items() if version != newest)
-    going = {version for _, version in old[: max(0, len(old) + 1 - most)]}
+    stop = max(0, len(old) + 1 - most)
+    total = sum(n for n, _ in old[:stop])
+    while 0 < stop < len(old) and old[stop][0] <= total:
+        total += old[stop][0]
+        stop += 1
+    going = {version for _, version in old[:stop]}
     return stale_parts([part for part in held if part.version in going], newest)
 
 

@@ -16,7 +16,7 @@ from hashstream.table.ids import mixed
 
 __all__ = ["Reservoir", "Seats"]
 
-FREE = np.iinfo(np.uint64).max
+NOBODY = np.empty(0, np.int64)
 
 
 @dataclass(frozen=True)
@@ -32,12 +32,13 @@ class Seats:
 
 
 class Reservoir:
-    """At most `size` items. `slots` (size,) int64 with -1 for a free place; `X` (size, d); `labels`, None without."""
+    """At most `size` items. `slots` (size,) int64 with -1 for a free place; `rows`, the features (d,) of each place;
+    `labels`, None without."""
 
     def __init__(self, size: int) -> None:
         self.size = size
         self.slots = np.full(size, -1, np.int64)
-        self.X: np.ndarray | None = None
+        self.rows: list[np.ndarray | None] = [None] * size
         self.labels: list[Any] = [None] * size
 
     def __len__(self) -> int:
@@ -45,19 +46,25 @@ class Reservoir:
 
     def plan(self, removed: np.ndarray, first_slot: int, n: int) -> Seats:
         """What happens when slots die and a batch of n rows takes the slots from `first_slot` on."""
-        left = np.flatnonzero(np.isin(self.slots, removed)) if len(removed) else np.empty(0, np.int64)
+        left = np.flatnonzero(np.isin(self.slots, removed)) if len(removed) else NOBODY
         if not self.size or not n:
-            return Seats(left, np.empty(0, np.int64), np.empty(0, np.int64))
+            return Seats(left, NOBODY, NOBODY)
         slots = self.slots.copy()
         slots[left] = -1
         # Those who sit and those who come, by key; a free place has none, so whoever comes may take one.
         seated = np.flatnonzero(slots >= 0)
-        new = first_slot + np.arange(n)
-        keys = np.concatenate([mixed(slots[seated].astype(np.uint64)), mixed(new.astype(np.uint64))])
-        stay = np.argsort(keys, kind="stable")[: self.size]
-        rows = np.sort(stay[stay >= len(seated)] - len(seated))
-        leaving = np.setdiff1d(np.arange(len(seated)), stay, assume_unique=True)
-        free = np.concatenate([seated[leaving], np.flatnonzero(slots < 0)])
+        sitting = mixed(slots[seated].astype(np.uint64))
+        coming = mixed(np.arange(first_slot, first_slot + n, dtype=np.uint64))
+        rows = np.arange(n)
+        if len(seated) == self.size:
+            rows = np.flatnonzero(coming < sitting.max())
+        if not len(rows):
+            return Seats(left, NOBODY, NOBODY)
+        keys = np.concatenate([sitting, coming[rows]])
+        stay = np.zeros(len(keys), bool)
+        stay[np.argsort(keys, kind="stable")[: self.size]] = True
+        rows = rows[stay[len(seated) :]]
+        free = np.concatenate([seated[~stay[: len(seated)]], np.flatnonzero(slots < 0)])
         return Seats(left, np.sort(free[: len(rows)]), rows)
 
     def take(self, seats: Seats, first_slot: int, X: np.ndarray | None, y: np.ndarray | None) -> None:
@@ -65,26 +72,23 @@ class Reservoir:
         if not len(seats.places) and not len(seats.left):
             return
         # New objects, since who looks at the old ones must go on seeing them.
-        slots, labels = self.slots.copy(), list(self.labels)
+        slots, rows, labels = self.slots.copy(), list(self.rows), list(self.labels)
         for place in seats.left.tolist():
-            slots[place], labels[place] = -1, None
-        if X is None or not len(seats.places):
-            self.slots, self.labels = slots, labels
-            return
-        kept = np.zeros((self.size, X.shape[1]), X.dtype) if self.X is None else self.X.copy()
-        kept[seats.places] = X[seats.rows]
-        slots[seats.places] = first_slot + seats.rows
-        for place, row in zip(seats.places.tolist(), seats.rows.tolist(), strict=True):
-            labels[place] = None if y is None else y[row]
-        self.X, self.slots, self.labels = kept, slots, labels
+            slots[place], rows[place], labels[place] = -1, None, None
+        if X is not None and len(seats.places):
+            slots[seats.places] = first_slot + seats.rows
+            for place, row in zip(seats.places.tolist(), seats.rows.tolist(), strict=True):
+                rows[place], labels[place] = X[row].copy(), None if y is None else y[row]
+        self.slots, self.rows, self.labels = slots, rows, labels
 
     def sample(self) -> tuple[np.ndarray, np.ndarray, list[Any]]:
         """Slots (m,) int64, features (m, d) and labels of the places that are taken, in the order of places."""
-        slots, X, labels = self.slots, self.X, self.labels
+        slots, rows, labels = self.slots, self.rows, self.labels
         taken = np.flatnonzero(slots >= 0)
-        if X is None:
-            return slots[taken], np.empty((0, 0)), []
-        return slots[taken], X[taken], [labels[place] for place in taken.tolist()]
+        chosen = [row for place in taken.tolist() if (row := rows[place]) is not None]
+        if not chosen:
+            return slots[:0], np.empty((0, 0)), []
+        return slots[taken], np.stack(chosen), [labels[place] for place in taken.tolist()]
 
     def labelled(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """The same of the items that have a label; labels as an array, one a row or a matrix."""
@@ -101,4 +105,4 @@ class Reservoir:
 
     @property
     def nbytes(self) -> int:
-        return self.slots.nbytes + (0 if self.X is None else self.X.nbytes) + 8 * self.size
+        return self.slots.nbytes + 16 * self.size + sum(row.nbytes for row in self.rows if row is not None)

@@ -203,10 +203,11 @@ def _batches(store: Store, new: FileSegments | None, live: np.ndarray) -> Iterat
 def _seats(reservoir: Reservoir, slots: np.ndarray) -> list[tuple[int, int, bytes, str | None]]:
     out = []
     for place in np.flatnonzero(slots >= 0).tolist():
-        assert reservoir.X is not None
+        row = reservoir.rows[place]
+        assert row is not None
         label = reservoir.labels[place]
         packed = None if label is None else pack_label(label)
-        out.append((place, int(slots[place]), reservoir.X[place].tobytes(), packed))
+        out.append((place, int(slots[place]), row.tobytes(), packed))
     return out
 
 

@@ -64,8 +64,8 @@ class Segments(ABC):
         """Forget the rows that were appended since the last `settle`."""
 
     @abstractmethod
-    def _array(self, segment: _Segment) -> np.ndarray:
-        """The rows of a segment, (rows, d)."""
+    def _array(self, segment: _Segment, n: int) -> np.ndarray:
+        """At least the first n rows of a segment, (rows, d)."""
 
     def settle(self) -> None:
         self.n_rows += self._pending
@@ -76,8 +76,8 @@ class Segments(ABC):
         for segment in list(self._segments):
             low, high = max(first, segment.first_slot), min(last, segment.first_slot + segment.rows)
             if low < high:
-                rows = self._array(segment)
-                yield low, rows[low - segment.first_slot : high - segment.first_slot]
+                low, high = low - segment.first_slot, high - segment.first_slot
+                yield low + segment.first_slot, self._array(segment, high)[low:high]
 
     def take(self, slots: np.ndarray) -> np.ndarray:
         """The rows of slots in any order, copied: (n, d)."""
@@ -85,7 +85,8 @@ class Segments(ABC):
         for segment in list(self._segments):
             here = (slots >= segment.first_slot) & (slots < segment.first_slot + segment.rows)
             if here.any():
-                out[here] = self._array(segment)[slots[here] - segment.first_slot]
+                rows = slots[here] - segment.first_slot
+                out[here] = self._array(segment, int(rows.max()) + 1)[rows]
         return out
 
     @property
@@ -115,7 +116,7 @@ class MemorySegments(Segments):
             self._segments[-1].rows -= self._pending
             self._pending = 0
 
-    def _array(self, segment: _Segment) -> np.ndarray:
+    def _array(self, segment: _Segment, n: int) -> np.ndarray:
         assert segment.array is not None
         return segment.array
 
@@ -294,9 +295,9 @@ class FileSegments(Segments):
             os.truncate(last.path, START + last.rows * self.stride)
         self._pending = 0
 
-    def _array(self, segment: _Segment) -> np.ndarray:
+    def _array(self, segment: _Segment, n: int) -> np.ndarray:
         array = segment.array
-        if array is None or len(array) < segment.rows:
+        if array is None or len(array) < n:  # mapping takes a while, so not for every row that is added
             assert segment.path is not None
             shape = (segment.rows, self.d)
             array = np.asarray(np.memmap(segment.path, self.dtype, "r", START, shape))

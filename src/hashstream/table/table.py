@@ -88,7 +88,8 @@ class HashTable(TableWriter):
         mode : "write", one at a time, or "read", any number; see `reload`.
         keep_features : whether features are stored, from which codes are made anew; True, except with the policy
             `Projected`, which needs none. Only asked for where the table is new.
-        max_versions : versions alive at most. An ingest that would bring one more re-encodes the items of the smallest.
+        max_versions : versions alive at most. An ingest that would bring one more re-encodes the items of the smallest
+            ones.
         reservoir_size : items of the sample by which the table watches itself. Only asked for where the table is new.
         checkpoint_rows : rows learned between two checkpoints of the model: what is learned again after a crash.
         segment_bytes : size at which a new segment of features is begun.

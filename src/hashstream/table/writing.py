@@ -151,7 +151,9 @@ class TableWriter:
         codes = encoder.transform(X)
         found = self._find(ids)
         removed = np.sort(found[found >= 0]).astype(np.uint32)
-        left = view.applied(Change(removed=removed), view.column)  # what is there without the replaced items
+        left = view  # what is there without the replaced items
+        if len(removed):
+            left = view.applied(Change(removed=removed), view.column)
         going = []
         if learned and self._policy.wants_refresh(self._facts(left, encoder, len(X))):
             going = stale_parts(left.parts, version)
