@@ -6,6 +6,7 @@ import csv
 import itertools
 from collections.abc import Iterator
 from contextlib import contextmanager
+from operator import itemgetter
 from pathlib import Path
 from typing import IO, Any
 
@@ -134,10 +135,10 @@ class TextRows(_TableRows):
 
     def _features(self, piece: list[tuple[int, list[str]]]) -> np.ndarray:
         at = self._features_at
+        pick = itemgetter(*at) if len(at) > 1 else itemgetter(slice(at[0], at[0] + 1))
         try:
-            numbers = np.fromiter(
-                (float(cells[i]) for _, cells in piece for i in at), np.float64, len(piece) * len(at)
-            )
+            cells = itertools.chain.from_iterable(pick(cells) for _, cells in piece)
+            numbers = np.fromiter(map(float, cells), np.float64, len(piece) * len(at))
         except ValueError:
             line, i = next((line, i) for line, cells in piece for i in at if _number(cells[i]) is None)
             cell = next(cells[i] for number, cells in piece if number == line)
@@ -199,7 +200,9 @@ class ParquetRows(_TableRows):
                 f"{self._path}: reading Parquet needs pyarrow: pip install 'hashstream[parquet]'"
             ) from None
         try:
-            with pyarrow.parquet.ParquetFile(self._path) as file:
+            with pyarrow.parquet.ParquetFile(
+                self._path, pre_buffer=False, page_checksum_verification=True
+            ) as file:
                 yield file
         except (OSError, EOFError, pyarrow.ArrowException) as error:
             raise DatasetError(f"{self._path} cannot be read as Parquet ({error})") from error
