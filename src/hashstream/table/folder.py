@@ -11,7 +11,6 @@ from __future__ import annotations
 import errno
 import sqlite3
 import threading
-import uuid
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -29,7 +28,7 @@ from hashstream.table.lock import WriterLock
 from hashstream.table.manifest import Manifest
 from hashstream.table.packing import checked, checksum, pack, pack_label, pack_labels, unpack_labels
 from hashstream.table.reservoir import Seats
-from hashstream.table.segments import FileSegments, Segments, sync_folder
+from hashstream.table.segments import FileSegments, Segments
 from hashstream.table.store import Batch, Store, plain
 from hashstream.table.witness import Witness
 
@@ -79,23 +78,6 @@ class FolderStore(Store):
         except BaseException:
             self.close()
             raise
-
-    @classmethod
-    def create(cls, path: Path, hasher: OnlineHasher, config: dict[str, Any], reservoir_size: int) -> None:
-        """Make the folder of a new, empty table. It is a table once this has returned."""
-        path.mkdir(parents=True, exist_ok=True)
-        part = path / f"{MANIFEST}.part"
-        for leftover in path.glob(f"{MANIFEST}.part*"):
-            leftover.unlink()
-        manifest = Manifest(part, mode="create")
-        with manifest.transaction("create"):
-            manifest.put("table", {**config, "uuid": uuid.uuid4().hex, "reservoir_size": reservoir_size})
-            manifest.put("state", {"seq": 0, "n_slots": 0, "live": 0, "image": 0, "image_bytes": 0, "log_bytes": 0,
-                                   "policy": {}, "shape": None})  # fmt: skip
-            manifest.put_model("checkpoint", -1, 0, to_bytes(hasher))
-        manifest.close()
-        part.replace(path / MANIFEST)
-        sync_folder(path)
 
     @staticmethod
     def is_table(path: Path) -> bool:

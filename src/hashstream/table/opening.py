@@ -15,6 +15,7 @@ from hashstream.table.codes import View
 from hashstream.table.encoders import frozen
 from hashstream.table.errors import TableError
 from hashstream.table.folder import FolderStore
+from hashstream.table.making import make_folder
 from hashstream.table.policies import Every, Policy, Projected
 from hashstream.table.recovery import Recovered, recover
 from hashstream.table.reservoir import Reservoir
@@ -76,7 +77,7 @@ def open_table(
             return cls(Store(keep), fresh, policy, **settings)
         if folder.exists() and not folder.is_dir():
             raise TableError(f"{folder} is a file, not the folder of a table")
-        FolderStore.create(folder, hasher, config_of(hasher, keep), reservoir_size)
+        make_folder(folder, hasher, config_of(hasher, keep), reservoir_size)
     assert folder is not None
 
     store, recovered = _recovered(folder, mode, durability, segment_bytes)

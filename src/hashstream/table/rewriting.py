@@ -18,6 +18,7 @@ from hashstream.table.errors import TableError
 from hashstream.table.failpoints import reach
 from hashstream.table.folder import MANIFEST, WITNESS, FolderStore, image_of
 from hashstream.table.ids import column_of
+from hashstream.table.making import make_folder
 from hashstream.table.manifest import Manifest
 from hashstream.table.packing import checksum, pack_label, pack_labels
 from hashstream.table.reservoir import Reservoir
@@ -87,7 +88,7 @@ def save_memory(
     """A table in memory as a folder."""
     from hashstream.table.opening import config_of
 
-    FolderStore.create(path, hasher, config_of(hasher, store.keep_features), reservoir.size)
+    make_folder(path, hasher, config_of(hasher, store.keep_features), reservoir.size)
     target = FolderStore(path, mode="write")
     try:
         if view.n_slots:

@@ -1,0 +1,54 @@
+"""A new table's folder: made whole, by one process, and durable by name."""
+
+from __future__ import annotations
+
+import uuid
+from pathlib import Path
+from typing import Any
+
+from hashstream.hashers import OnlineHasher
+from hashstream.table.encoders import to_bytes
+from hashstream.table.errors import TableError
+from hashstream.table.folder import LOCK, MANIFEST, WITNESS, FolderStore
+from hashstream.table.lock import WriterLock
+from hashstream.table.manifest import Manifest
+from hashstream.table.segments import sync_folder
+
+__all__ = ["make_folder"]
+
+
+def make_folder(path: Path, hasher: OnlineHasher, config: dict[str, Any], reservoir_size: int) -> None:
+    """Make the folder of a new, empty table, unless there is one by now. It is a table once this has returned."""
+    try:
+        new = [one for one in path.parents if not one.exists()]
+        path.mkdir(parents=True, exist_ok=True)
+        lock = WriterLock(path / LOCK)  # or of two processes one would make it in the other's place
+        try:
+            if not FolderStore.is_table(path):
+                _make(path, hasher, config, reservoir_size)
+                for one in (path, *new):
+                    sync_folder(one.parent)
+        finally:
+            lock.release()
+    except OSError as error:
+        raise TableError(f"{path} cannot be made: {error}") from error
+
+
+def _make(path: Path, hasher: OnlineHasher, config: dict[str, Any], reservoir_size: int) -> None:
+    for name in ("features-*.seg", WITNESS):
+        if there := next(path.glob(name), None):
+            raise TableError(f"{path / MANIFEST} is missing, but {there} is there: restore it from a copy")
+    part = path / f"{MANIFEST}.part"
+    for leftover in path.glob(f"{MANIFEST}.part*"):
+        leftover.unlink()
+    manifest = Manifest(part, mode="create")
+    try:
+        with manifest.transaction("create"):
+            manifest.put("table", {**config, "uuid": uuid.uuid4().hex, "reservoir_size": reservoir_size})
+            manifest.put("state", {"seq": 0, "n_slots": 0, "live": 0, "image": 0, "image_bytes": 0, "log_bytes": 0,
+                                   "policy": {}, "shape": None})  # fmt: skip
+            manifest.put_model("checkpoint", -1, 0, to_bytes(hasher))
+    finally:
+        manifest.close()
+    part.replace(path / MANIFEST)
+    sync_folder(path)
