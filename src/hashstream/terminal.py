@@ -31,16 +31,19 @@ def load_with_bar(name: str, console: Console) -> datasets.Dataset:
         def arrived(file: str, come: int, total: int | None) -> None:
             if file not in tasks:
                 tasks[file] = bars.add_task(file, total=total)
-            bars.update(tasks[file], completed=come)
+            bars.update(tasks[file], completed=come, total=total)
 
         return datasets.load(name, progress=arrived)
 
 
 @contextmanager
 def watch_jobs(
-    console: Console, what: str, jobs: int, rows: int
+    console: Console, what: str, jobs: int, rows: int, *, errors: bool = True
 ) -> Iterator[Callable[[evaluate.News], None]]:
-    """A bar with the time left for `jobs` jobs that learn `rows` rows together: gives the watch of `evaluate.run`."""
+    """A bar with the time left for `jobs` jobs that learn `rows` rows together: gives the watch of `evaluate.run`.
+
+    errors: whether a line is printed for each job that diverges.
+    """
     columns = (
         TextColumn("{task.description}"),
         BarColumn(),
@@ -51,17 +54,18 @@ def watch_jobs(
     # A minute of looking back is little where one method takes ten times as long as another.
     with Progress(*columns, console=console, speed_estimate_period=600) as bar:
         task = bar.add_task(escape(what), total=rows)
-        done = 0
+        done, seen = 0, ""
 
         def watch(news: evaluate.News) -> None:
-            nonlocal done
+            nonlocal done, seen
             done += news.done
             bar.advance(task, news.rows)
             if news.look is not None:
                 metric, value = next(iter(news.look.scores.items()))
-                seen = escape(f"{what}{done} of {jobs}: {news.job}, {metric} {value:.3f}")
-                bar.update(task, description=seen)
-            if news.error:
+                seen = f": {news.job}, {metric} {value:.3f}"
+            if news.look is not None or news.done:
+                bar.update(task, description=escape(f"{what}{done} of {jobs}{seen}"))
+            if news.error and errors:
                 bar.console.print(f"[yellow]{escape(f'{news.job}: {news.error}')}[/]")
 
         yield watch

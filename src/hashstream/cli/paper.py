@@ -81,7 +81,7 @@ def paper(
                 workers=workers or cores(),
                 measure=measure,
                 load=partial(load_with_bar, console=console),
-                watching=partial(watch_jobs, console),
+                watching=partial(watch_jobs, console, errors=False),  # the report tells which
                 tell=_tell,
             )
     except (datasets.DatasetError, ValueError, OSError) as error:
