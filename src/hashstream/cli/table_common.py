@@ -120,12 +120,13 @@ def open_source(
     header: bool = True,
     text: bool = False,
     dtype: Any = np.float32,
+    quiet: bool = False,
 ) -> RowSource:
-    """A file to read in pieces, or a data set by its name (`hashstream data list`), in memory."""
+    """A file to read in pieces, or a data set by its name (`hashstream data list`), in memory; quiet : no bar."""
     if name in datasets.CATALOGUE and not Path(name).exists():
         if id is not None or label is not None or features is not None:
             raise ValueError(f"{name} is a data set, not a file: it has no columns to choose from")
-        data = load_with_bar(name, console)
+        data = datasets.load(name) if quiet else load_with_bar(name, console)
         return ArrayRows(name, data.X, y=data.y, dtype=dtype, text=text)
     return datasets.open_rows(
         name, id=id, label=label, features=features, header=header, text=text, dtype=dtype
@@ -176,8 +177,8 @@ def stopping() -> Iterator[Callable[[], int]]:
             signal.signal(number, handler)
 
 
-def work_bar(*, transient: bool = False) -> Progress:
-    """A bar with the time left; its tasks have a field `note`. transient : it goes when all is done."""
+def work_bar(*, transient: bool = False, quiet: bool = False) -> Progress:
+    """A bar with the time left; its tasks have a field `note`. transient : it goes when all is done. quiet : none."""
     return Progress(
         TextColumn("{task.description}"),
         BarColumn(),
@@ -188,4 +189,5 @@ def work_bar(*, transient: bool = False) -> Progress:
         console=console,
         speed_estimate_period=60,
         transient=transient,
+        disable=quiet,
     )

@@ -117,8 +117,9 @@ def search(
         if queries is not None:
             dtype = getattr(table.hasher, "dtype_", np.float32)
             source = open_source(
-                queries, id=id, label=label, features=features, header=not no_header, text=text, dtype=dtype
-            )
+                queries, id=id, label=label, features=features, header=not no_header, text=text, dtype=dtype,
+                quiet=as_json,
+            )  # fmt: skip
         else:
             assert like is not None
             source = _stored(table, like)
@@ -165,8 +166,8 @@ def _ask(
     labels: list[np.ndarray] = []
     taken = 0.0
     left = first
-    with work_bar(transient=True) as bar:
-        task = bar.add_task("queries", total=source.total, note="", visible=first is None and not quiet)
+    with work_bar(transient=True, quiet=quiet or first is not None) as bar:
+        task = bar.add_task("queries", total=source.total, note="")
         for rows in source.pieces(AT_ONCE if first is None else min(AT_ONCE, first)):
             n = len(rows) if left is None else min(len(rows), left)
             clock = time.perf_counter()
