@@ -163,6 +163,7 @@ def test_demo(tmp_path: Path) -> None:
     assert sorted(path.name for path in (tmp_path / "new").iterdir()) == [
         "learning-curve.png",
         "neighbours.png",
+        "table",
     ]
 
 

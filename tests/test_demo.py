@@ -1,4 +1,4 @@
-"""The demo on scikit-learn's digits, and its pictures."""
+"""The demo on scikit-learn's digits: a process really killed, what it left, and the pictures."""
 
 from __future__ import annotations
 
@@ -12,8 +12,10 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from hashstream import pictures
-from hashstream.demo import demo
+from hashstream import FCOH, HashTable, datasets, evaluate, pictures
+from hashstream.demo import demo, feeder
+from hashstream.demo.world import LOOKS, World, mean_average_precision
+from hashstream.table import TableError
 
 
 def png_size(path: Path) -> tuple[int, int]:
@@ -32,46 +34,87 @@ def nothing_here(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("nothing_here")
-def test_without_mnist_the_demo_says_so_and_uses_digits(tmp_path: Path) -> None:
+def test_the_whole_story(tmp_path: Path) -> None:
     text = io.StringIO()
-    learned = demo(tmp_path / "out", console=Console(file=text, width=200))
+    learned = demo(tmp_path / "out", console=Console(file=text, width=400))
     said = text.getvalue()
     assert "MNIST cannot be had, so this demo uses scikit-learn's small digits instead." in said
     assert "could not be downloaded" in said
-    assert (
-        "4 bytes instead of 256 as float32 (64 times smaller; 16 times smaller than the raw pixels)" in said
-    )
+    assert learned.world.data.name == "digits"
+
+    # What was acknowledged is there, and the end is that of a run that nobody killed.
+    killed, world = learned.killed, learned.world
+    assert 900 <= killed.acknowledged <= killed.found <= 1500
+    assert killed.rows_checked == killed.found
+    assert f"It had acknowledged {killed.acknowledged:,} images" in said
+    assert f"all {killed.acknowledged:,} are there" in said
+    assert learned.same
+    assert "to the last bit those of a run that nobody killed" in said
+    stream, y = world.split.stream, world.data.y
+    with HashTable.open(learned.table, mode="read") as table:
+        held = table.get(stream)
+        assert len(table) == 1500
+        assert held.features is not None
+        assert held.features.tobytes() == world.X[stream].tobytes()
+        assert held.labels == y[stream].tolist()
+        assert table.stats().n_seen == 1500
+        assert table.stats().stale == 0
+        assert not np.isin(
+            world.split.queries, table.search(world.X[:1], 1500)[0]
+        ).any()  # they were only asked
+    alone = FCOH(32, random_state=0)
+    for start in range(0, 1500, 100):
+        alone.partial_fit(world.X[stream[start : start + 100]], y[stream[start : start + 100]])
+    assert held.codes.tobytes() == alone.transform(world.X[stream]).tobytes()
+
+    # Searched while it grew: looks before the kill and after it, each with a line.
+    items = [n for n, _ in learned.curve]
+    assert items == sorted(items)
+    assert items[0] >= LOOKS[0]
+    assert items[-1] == items[-2] == 1500
+    for (n, value), (_, best) in zip(learned.curve[:-1], learned.fresh, strict=False):
+        assert f"{n:,} images stored   mAP {value:.3f}" in said
+        assert f"{best:.3f} made anew" in said
+    assert learned.curve[-1][1] == pytest.approx(learned.fresh[-1][1])
+    assert learned.curve[-1][1] > learned.untrained["mAP"] + 0.1
+    assert f"{learned.scores['mAP']:.3f}   untrained projection {learned.untrained['mAP']:.3f}" in said
+    assert "4 bytes of code instead of 256 as float32 (64 times smaller)" in said
+
     for path in learned.pictures:
         assert str(path) in said
-        width, height = png_size(path)
-        assert min(width, height) > 500
-    assert learned.data.name == "digits"
-    assert [n for n, _ in learned.curve] == list(range(100, 1501, 100))
-    for n, value in learned.curve:
-        assert f"FCOH, {n:,} seen   mAP {value:.3f}" in said
-    assert f"{learned.scores['mAP']:.3f}   untrained projection {learned.untrained['mAP']:.3f}" in said
-    assert learned.scores["mAP"] > learned.untrained["mAP"] + 0.1
+        assert min(png_size(path)) > 500
+    assert f"hashstream table stats {learned.table}" in said
+
+    # The same folder serves again: an earlier demo's table goes, nothing else does.
+    again = demo(tmp_path / "out", dataset="digits", n_bits=8, console=Console(file=io.StringIO()))
+    with HashTable.open(again.table, mode="read") as table:
+        assert table.stats().n_bits == 8
+    (tmp_path / "other" / "table").mkdir(parents=True)
+    with pytest.raises(TableError, match="in the way"):
+        demo(tmp_path / "other", dataset="digits", console=Console(file=io.StringIO()))
 
 
-def test_queries_are_never_learned_from(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from hashstream import FCOH
-    from hashstream import demo as module
+def test_map_is_that_of_the_judges() -> None:
+    world = World.of(datasets.load("digits"), 16, seed=1)
+    y, asked, stream = world.data.y, world.split.queries[:30], world.split.stream[:400]
+    with HashTable.open(None, FCOH(16, random_state=0)) as table:
+        table.ingest(stream, world.X[stream], y[stream])
+        ids, _ = table.search(world.X[asked], 400)
+        codes = table.hasher.transform(world.X[stream])
+        queries = table.hasher.transform(world.X[asked])
+    wanted = evaluate.retrieval(queries, y[asked], codes, y[stream], ties="paper", n_bits=16)["mAP"]
+    assert mean_average_precision(y[ids] == y[asked][:, None]) == pytest.approx(wanted)
 
-    given = []
 
-    class Watched(FCOH):
-        def partial_fit(self, X: np.ndarray, y: np.ndarray) -> Watched:
-            given.append(len(X))
-            seen.update(map(bytes, np.ascontiguousarray(X)))
-            return super().partial_fit(X, y)
-
-    seen: set[bytes] = set()
-    monkeypatch.setattr(module, "FCOH", Watched)
-    learned = demo(tmp_path, dataset="digits", n_bits=16, seed=3, console=Console(file=io.StringIO()))
-    unit = module.datasets.centred_unit(learned.data.X)
-    assert sum(given) == 1500
-    assert seen == set(map(bytes, unit[learned.split.stream]))
-    assert not seen & set(map(bytes, unit[learned.split.queries]))
+def test_a_feeder_that_fails_says_why(tmp_path: Path) -> None:
+    world = World.of(datasets.load("digits"), 16, seed=0)
+    (tmp_path / "table").write_text("in the way")
+    one = feeder.Feeder(tmp_path / "table", world, kill_at=900, pause=0)
+    try:
+        with pytest.raises(TableError, match=r"ended early: .*is a file, not the folder of a table"):
+            one.wait_for(1)
+    finally:
+        one.end()
 
 
 def test_labels_at_the_ends_of_curves_keep_apart() -> None:

@@ -19,6 +19,7 @@ from hashstream.cli.paper import LINES, paper
 from hashstream.cli.table import table_app
 from hashstream.cli.tune import tune
 from hashstream.hashers import methods as registry
+from hashstream.table import TableError
 from hashstream.versions import show_versions
 
 __all__ = ["app"]
@@ -42,7 +43,7 @@ class DemoData(StrEnum):
 
 @app.command(epilog="Example: `hashstream demo --out demo-output --bits 64`")
 def demo(
-    out: Annotated[Path, typer.Option(help="Folder for the two pictures; made if it is not there.")],
+    out: Annotated[Path, typer.Option(help="Folder for the table and two pictures; made if it is not there.")],
     dataset: Annotated[
         DemoData, typer.Option(help="auto is MNIST where it can be had, otherwise digits.")
     ] = DemoData.auto,
@@ -51,7 +52,7 @@ def demo(
         int, typer.Option(min=0, help="Of the split into queries and stream, and of the method.")
     ] = 0,
 ) -> None:
-    """Watch FCOH learn from a stream of digits, and see what its codes find.
+    """Watch a table learn from a stream of digits while it is searched, killed, opened again, and goes on.
 
     MNIST is taken from the folder that HASHSTREAM_DATA names, from the cache, or downloaded with its
     checksums verified; where none of this works, scikit-learn's small digits are used. Takes under a minute.
@@ -60,7 +61,7 @@ def demo(
 
     try:
         run_demo(out, dataset=dataset.value, n_bits=bits, seed=seed, console=console)
-    except (datasets.DatasetError, OSError) as error:
+    except (datasets.DatasetError, TableError, OSError) as error:
         fail(error)
 
 

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 __all__ = ["learning_curves", "neighbour_grid"]
 
 SAME, OTHER = "#1a9850", "#d7301f"
+SIGNAL = "#b2182b"
 
 
 def learning_curves(
@@ -25,11 +26,14 @@ def learning_curves(
     title: str,
     subtitle: str,
     unit: str = "training instances",
+    above: tuple[str, Sequence[tuple[int, float]]] | None = None,
+    event: tuple[int, str] | None = None,
 ) -> Figure:
     """mAP against training instances, each line named at its end.
 
     curves: for each method its points (n_train, mAP). untrained: the name and mAP of what does not learn, a
-    level line.
+    level line. above: the name and points of a pale line to compare with, named where it is farthest from the first
+    curve. event: where something happened, and what.
     """
     from matplotlib.figure import Figure
     from matplotlib.ticker import FuncFormatter
@@ -40,6 +44,13 @@ def learning_curves(
     name, level = untrained
     ends = {name: level}
     axes.plot([0, last], [level, level], color=COLOURS["LSH"], linewidth=2, linestyle=(0, (5, 2)))
+    if event is not None:
+        axes.axvline(event[0], ymax=0.93, color=SIGNAL, linewidth=1.2, linestyle=(0, (2, 2)), zorder=1)
+        axes.annotate(
+            event[1], (event[0], 0.93), (0, 3), textcoords="offset points", ha="center", color=SIGNAL
+        )
+    if above is not None:
+        _draw_above(axes, *above, next(iter(curves.values())))
     for method, points in curves.items():
         n, value = zip(*points, strict=True)
         colour = COLOURS.get(method, INK)
@@ -75,6 +86,25 @@ def learning_curves(
         axes.spines[side].set_visible(False)
     _head(axes, title, subtitle)
     return figure
+
+
+def _draw_above(
+    axes: Axes, name: str, points: Sequence[tuple[int, float]], first: Sequence[tuple[int, float]]
+) -> None:
+    """A pale line, the gap between it and the first curve filled, and its name over the widest part of the gap."""
+    n, value = np.array(points, float).T
+    below = np.array(first, float)[:, 1]
+    axes.fill_between(n, below, value, color=COLOURS["AdaptHash"], alpha=0.25, linewidth=0)
+    axes.plot(n, value, color=COLOURS["AdaptHash"], linewidth=1.5, zorder=2)
+    widest = int(np.argmax(value - below))
+    axes.annotate(
+        name,
+        (n[widest], value[widest]),
+        (16, 20),
+        textcoords="offset points",
+        color=COLOURS["AdaptHash"],
+        arrowprops={"arrowstyle": "-", "color": COLOURS["AdaptHash"], "linewidth": 0.8},
+    )
 
 
 def _apart(values: Mapping[str, float], least: float) -> dict[str, float]:
