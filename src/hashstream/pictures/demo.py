@@ -32,7 +32,7 @@ def learning_curves(
     """mAP against training instances, each line named at its end.
 
     curves: for each method its points (n_train, mAP). untrained: the name and mAP of what does not learn, a
-    level line. above: the name and points of a pale line to compare with, named where it is farthest from the first
+    level line. above: the name and points of a pale line to compare with; the gap below it is filled down to the first
     curve. event: where something happened, and what.
     """
     from matplotlib.figure import Figure
@@ -45,9 +45,9 @@ def learning_curves(
     ends = {name: level}
     axes.plot([0, last], [level, level], color=COLOURS["LSH"], linewidth=2, linestyle=(0, (5, 2)))
     if event is not None:
-        axes.axvline(event[0], ymax=0.93, color=SIGNAL, linewidth=1.2, linestyle=(0, (2, 2)), zorder=1)
+        axes.axvline(event[0], color=SIGNAL, linewidth=1.2, linestyle=(0, (2, 2)), zorder=1)
         axes.annotate(
-            event[1], (event[0], 0.93), (0, 3), textcoords="offset points", ha="center", color=SIGNAL
+            event[1], (event[0], 0.06), (6, 0), textcoords="offset points", va="center", color=SIGNAL
         )
     if above is not None:
         _draw_above(axes, *above, next(iter(curves.values())))
@@ -91,20 +91,12 @@ def learning_curves(
 def _draw_above(
     axes: Axes, name: str, points: Sequence[tuple[int, float]], first: Sequence[tuple[int, float]]
 ) -> None:
-    """A pale line, the gap between it and the first curve filled, and its name over the widest part of the gap."""
+    """A pale line, the gap between it and the first curve filled, and its name above."""
     n, value = np.array(points, float).T
     below = np.array(first, float)[:, 1]
     axes.fill_between(n, below, value, color=COLOURS["AdaptHash"], alpha=0.25, linewidth=0)
     axes.plot(n, value, color=COLOURS["AdaptHash"], linewidth=1.5, zorder=2)
-    widest = int(np.argmax(value - below))
-    axes.annotate(
-        name,
-        (n[widest], value[widest]),
-        (16, 20),
-        textcoords="offset points",
-        color=COLOURS["AdaptHash"],
-        arrowprops={"arrowstyle": "-", "color": COLOURS["AdaptHash"], "linewidth": 0.8},
-    )
+    axes.annotate(name, (n[0], value.max()), (0, 10), textcoords="offset points", color=COLOURS["AdaptHash"])
 
 
 def _apart(values: Mapping[str, float], least: float) -> dict[str, float]:
