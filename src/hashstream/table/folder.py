@@ -8,11 +8,10 @@ lock                   who writes (lock.py)
 
 from __future__ import annotations
 
-import errno
 import sqlite3
 import threading
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +21,7 @@ from hashstream.hashers import OnlineHasher
 from hashstream.table.change import Change
 from hashstream.table.codes import View
 from hashstream.table.encoders import to_bytes
-from hashstream.table.errors import TableError
+from hashstream.table.errors import Overtaken, TableError, not_written
 from hashstream.table.ledger import Ledger
 from hashstream.table.lock import WriterLock
 from hashstream.table.manifest import Manifest
@@ -30,7 +29,7 @@ from hashstream.table.packing import checked, checksum, pack, pack_label, pack_l
 from hashstream.table.reservoir import Seats
 from hashstream.table.segments import FileSegments, Segments
 from hashstream.table.store import Batch, Store, plain
-from hashstream.table.witness import Witness
+from hashstream.table.witness import Note, Witness
 
 __all__ = ["FolderStore"]
 
@@ -62,19 +61,19 @@ class FolderStore(Store):
         self._ledger: Ledger | None = None
         try:
             noted = Witness.read(path / WITNESS)
+            if self.write:  # looked at first by a connection that cannot change a folder that is refused
+                with closing(Manifest(path / MANIFEST, mode="read")) as first, first.reading():
+                    self._compare(first, noted)
             self.manifest = Manifest(path / MANIFEST, mode=mode, sync=self.sync)
             with self.manifest.reading():
-                self.config = self.manifest.get("table")
-                self.table = bytes.fromhex(self.config["uuid"])
+                self._compare(self.manifest, noted)
                 super().__init__(self.config["keep_features"])
                 self.read_state()
-            if noted is not None:
-                self._compare(*noted)
             if self.write:
-                self.flush()
-                self._witness = Witness(path / WITNESS, self.table)
-                self._witness.note(self.seq, self.sync)
-                self._witness.sync()
+                self._begin_writing(noted)
+        except OSError as error:
+            self.close()
+            raise TableError(f"{path} cannot be opened: {error}") from error
         except BaseException:
             self.close()
             raise
@@ -87,20 +86,25 @@ class FolderStore(Store):
         """Take note of the last commit, in a read transaction; for a reader, that may be one more than before."""
         self.state = self.manifest.get("state")
         self.seq = int(self.state["seq"])
+        self.generation = int(self.state["rewritten"])
         shape = self.state["shape"]
         known = self.manifest.segments()
-        if not self.keep_features or shape is None:
+        if not self.keep_features or shape is None or not (known or self.state["n_slots"]):
+            self.segments = None
             if self.write and not known:
                 for path in self.path.glob("features-*.seg"):
                     path.unlink()
             return
         numbers, first_slots = [number for number, _ in known], [first for _, first in known]
-        if not known or numbers != list(range(numbers[0], numbers[0] + len(numbers))):
+        whole = known and numbers == list(range(numbers[0], numbers[0] + len(numbers))) and not first_slots[0]
+        if not whole or sorted({*first_slots, self.state["n_slots"]}) != [
+            *first_slots,
+            self.state["n_slots"],
+        ]:
             raise TableError(f"{self.manifest.path} is damaged: it does not name all segments of features")
         if isinstance(self.segments, FileSegments) and self.segments.first_number == numbers[0]:
             self.segments.extend_to(first_slots, self.state["n_slots"])
             return
-        self.generation += 1
         rows = (shape["d"], np.dtype(shape["dtype"]), numbers[0], first_slots, self.state["n_slots"])
         again = list(self.manifest.unsynced())
         if self.write:
@@ -116,7 +120,7 @@ class FolderStore(Store):
             segments = self.file_segments(*rows)
             for first, raw in again:
                 for _, X in segments.blocks(first, first + len(raw) // segments.stride):
-                    checked(f"{self.path} (features from slot {first})", checksum(X), raw)
+                    checked(f"{segments.path_of(first)} (features from slot {first})", checksum(X), raw)
         except TableError as error:
             if not again:
                 raise
@@ -124,15 +128,28 @@ class FolderStore(Store):
             raise TableError(f"{error} {hint}") from error
         return segments
 
-    def _compare(self, owner: bytes, noted: int) -> None:
-        if owner != self.table:
+    def _compare(self, manifest: Manifest, noted: Note | None) -> None:
+        """TableError where the manifest is not the one of which a commit was noted, or is older."""
+        self.config = manifest.get("table")
+        self.table = bytes.fromhex(self.config["uuid"])
+        if noted is None:
+            return
+        if noted.table != self.table:
             raise TableError(f"{self.path / WITNESS} belongs to another table")
-        if noted > self.seq:
+        seq = int(manifest.get("state")["seq"])
+        if noted.seq > seq:
             raise TableError(
-                f"{self.manifest.path} (or its -wal) is damaged: it ends with commit {self.seq}, but commit {noted} "
-                f"was acknowledged. Restore it from a copy, or delete {self.path / WITNESS} to go on without the "
-                f"{noted - self.seq} lost."
+                f"{manifest.path} (or its -wal) is damaged: it ends with commit {seq}, but commit {noted.seq} was "
+                f"acknowledged. Restore it from a copy, or delete {self.path / WITNESS} to go on without the "
+                f"{noted.seq - seq} lost. Nothing was changed."
             )
+
+    def _begin_writing(self, noted: Note | None) -> None:
+        with suppress(TableError, OSError):  # on a full disk, there is time
+            self.flush()
+        if self.sync and (noted is None or not noted.synced):
+            self.harden(all_segments=True)  # what is built upon must not be less durable
+        self._witness = Witness(self.path / WITNESS, self.table, self.seq, self.sync)
 
     def file_segments(
         self,
@@ -173,9 +190,11 @@ class FolderStore(Store):
         y = None if batch is None else pack_labels(batch.y)
         state = {**self.state, "seq": seq, "live": live, "policy": policy}
         state["log_bytes"] += len(raw)
+        state["seated"] = state["seated"] if seats is None else seats.taken
         size = batch.X.nbytes if batch is not None and self.keep_features else 0
         later = self.sync and size <= SMALL_BATCH and self._unsynced + size <= UNSYNCED_BYTES
         crc = checksum(batch.X) if batch is not None and size else 0
+        self.refuse_if_unsure()
         try:
             if batch is not None and self.keep_features:
                 self._segments_for(batch.X).append(batch.X, sync=not later)
@@ -195,11 +214,7 @@ class FolderStore(Store):
                 self.manifest.put("state", state)
         except OSError as error:
             self._undo()
-            full = error.errno in (errno.ENOSPC, errno.EDQUOT)
-            raise TableError(
-                f"{'the disk is full' if full else error}: {self.path} could not be written. "
-                "The table is as it was before the call."
-            ) from error
+            raise not_written(self.path, error) from error
         except BaseException:
             self._undo()
             raise
@@ -214,16 +229,24 @@ class FolderStore(Store):
         assert self._witness is not None
         self._witness.note(self.seq, self.sync)
 
-    def replace_segments(self, new: FileSegments | None) -> None:
-        """Go on with other segments, which hold what the manifest says now; the files of the old ones go."""
+    def refuse_if_unsure(self) -> None:
+        if isinstance(self.segments, FileSegments) and self.segments.broken:
+            raise TableError(
+                f"a sync of {self.segments.paths[-1]} has failed, so nobody knows what is on the disk: close the table "
+                "and open it again"
+            )
+
+    def replace_segments(self, new: FileSegments | None) -> FileSegments | None:
+        """Go on with other segments, which hold what the manifest says now; the old ones, to be deleted."""
         old = self.segments
-        self.generation += 1
+        self.generation = int(self.state["rewritten"])  # before the segments: see `HashTable.get`
         self.segments = new
         self._ledger, self._opened, self._unsynced = None, 0, 0
-        if isinstance(old, FileSegments):
-            old.delete()
+        return old if isinstance(old, FileSegments) else None
 
     def _undo(self) -> None:
+        if self.manifest.unsure:  # the rows may have been committed after all: whoever opens it anew decides
+            return
         if self.segments is not None:
             self.segments.undo()
             if not self.segments.n_rows:
@@ -297,11 +320,26 @@ class FolderStore(Store):
                 self.manifest.forget_unsynced()
             self._unsynced = 0
 
+    def harden(self, *, all_segments: bool = False) -> None:
+        """Make all commits so far durable, where they are not as a rule.
+
+        all_segments : also those that were written before the folder was opened.
+        """
+        if not self.write or (self.sync and not all_segments):
+            return
+        self.flush()
+        if all_segments and isinstance(self.segments, FileSegments):
+            self.segments.sync_all()
+        with self.manifest.transaction("checkpoint", sync=True):
+            self.manifest.put("state", self.state)
+        if self._witness is not None:
+            self._witness.note(self.seq, True)
+
     # ---- reading
 
-    def labels(self, slots: np.ndarray) -> list[Any]:
+    def labels(self, slots: np.ndarray, generation: int) -> list[Any]:
         found: list[Any] = [None] * len(slots)
-        with self.second() as second, second.reading():
+        with self.second(generation) as second:
             last, first, y = -1, 0, None
             for i in np.argsort(slots, kind="stable").tolist():
                 slot = int(slots[i])
@@ -318,12 +356,21 @@ class FolderStore(Store):
         raise TableError(f"{self.manifest.path} is damaged: it lacks the batch of slot {slot}")
 
     @contextmanager
-    def second(self) -> Iterator[Manifest]:
-        """A connection for reading while the other one writes; for one thread at a time."""
+    def second(self, generation: int | None = None) -> Iterator[Manifest]:
+        """A connection for reading while the other one writes; for one thread at a time.
+
+        generation : read one commit, and raise Overtaken where slots have been numbered anew since that one.
+        """
         with self._reading:
             if self._reader is None:
                 self._reader = Manifest(self.path / MANIFEST, mode="read")
-            yield self._reader
+            if generation is None:
+                yield self._reader
+                return
+            with self._reader.reading():
+                if self._reader.get("state")["rewritten"] != generation:
+                    raise Overtaken
+                yield self._reader
 
     def batches(self) -> Iterator[tuple[int, int, int, int, int, np.ndarray | None]]:
         for seq, first, n_rows, _, version, _, model, raw in self.manifest.batches("1"):
@@ -342,42 +389,10 @@ class FolderStore(Store):
         if not isinstance(self.segments, FileSegments):
             return 0
         if self._ledger is None:
-            with self.second() as second, second.reading():
+            with self.second(self.generation) as second:
                 found = second.batches("first_slot < ?", self._opened)
                 self._ledger = Ledger([(batch[1], batch[2], batch[5]) for batch in found])
         return self._ledger.verify(self.segments, slots, between=between)
-
-    def _segment_of(self, slot: int) -> Path:
-        assert isinstance(self.segments, FileSegments)
-        return self.segments.path_of(slot)
-
-    def check(self) -> tuple[int, int]:
-        """Verify every row of the manifest and every row of features; how many batches and rows there are."""
-        self.manifest.quick_check()
-        with self.manifest.reading():
-            n_batches = n_rows = 0
-            for _, first, rows, _, _, crc, _, _ in self.manifest.batches("1"):
-                if first != n_rows:
-                    raise TableError(f"{self.manifest.path} is damaged: it lacks the batch of slot {n_rows}")
-                for start, X in (
-                    self.segments.blocks(first, first + rows) if self.segments is not None else ()
-                ):
-                    checked(f"{self._segment_of(start)} (slots {first} to {first + rows - 1})", crc, X)
-                n_batches, n_rows = n_batches + 1, n_rows + rows
-            if n_rows != self.state["n_slots"]:
-                raise TableError(f"{self.manifest.path} is damaged: it lacks the batch of slot {n_rows}")
-            self.manifest.image()
-            for rest in (
-                self.manifest.changes(0),
-                self.manifest.models("checkpoint"),
-                self.manifest.models("encoder"),
-                self.manifest.seats(),
-                self.manifest.segments(),
-                self.manifest.unsynced(),
-            ):
-                for _ in rest:
-                    pass
-        return n_batches, n_rows
 
     def has_moved(self) -> bool:
         """For a reader: whether anything was committed since."""
@@ -385,7 +400,11 @@ class FolderStore(Store):
             return bool(self.manifest.get("state")["seq"] != self.seq)
 
     def nbytes(self) -> int:
-        return sum(path.stat().st_size for path in self.path.iterdir() if path.is_file())
+        total = 0
+        for path in self.path.iterdir():
+            with suppress(FileNotFoundError):  # files come and go while others write
+                total += path.stat().st_size
+        return total
 
     def close(self) -> None:
         for thing in (

@@ -7,6 +7,7 @@ import os
 import socket
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import IO
 
@@ -46,7 +47,7 @@ class WriterLock:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        file = path.open("a+b")
+        file = path.open("a+b", buffering=0)
         try:
             _take(file)
         except OSError:
@@ -56,14 +57,14 @@ class WriterLock:
                 'mode="read"'
             ) from None
         self._file: IO[bytes] | None = file
-        file.truncate(0)
         me = {
             "pid": os.getpid(),
             "host": socket.gethostname(),
             "since": time.strftime("%Y-%m-%d %H:%M:%S %z"),
         }
-        file.write(json.dumps(me).encode())
-        file.flush()
+        with suppress(OSError):  # on a full disk: the lock holds without a name
+            file.truncate(0)
+            file.write(json.dumps(me).encode())
 
     def release(self) -> None:
         if self._file is not None:

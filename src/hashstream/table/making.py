@@ -46,7 +46,7 @@ def _make(path: Path, hasher: OnlineHasher, config: dict[str, Any], reservoir_si
         with manifest.transaction("create"):
             manifest.put("table", {**config, "uuid": uuid.uuid4().hex, "reservoir_size": reservoir_size})
             manifest.put("state", {"seq": 0, "n_slots": 0, "live": 0, "image": 0, "image_bytes": 0, "log_bytes": 0,
-                                   "policy": {}, "shape": None})  # fmt: skip
+                                   "rewritten": 0, "seated": 0, "policy": {}, "shape": None})  # fmt: skip
             manifest.put_model("checkpoint", -1, 0, to_bytes(hasher))
     finally:
         manifest.close()

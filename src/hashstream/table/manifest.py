@@ -34,6 +34,9 @@ FORMAT = 1
 WAL_PAGES = 16384  # 64 MB of log before it is carried over into the file
 BLOB_BYTES = 64 << 20  # of an image's part in one row
 
+# Columns by name: where the stored schema is damaged, SQLite says so.
+BATCH = "seq, first_slot, n_rows, learned, version, features_crc, model_crc, y, crc"
+
 SCHEMA = """
 CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL, crc INTEGER NOT NULL) WITHOUT ROWID;
 CREATE TABLE segments (number INTEGER PRIMARY KEY, first_slot INTEGER NOT NULL, crc INTEGER NOT NULL);
@@ -57,7 +60,7 @@ class Manifest:
     def __init__(self, path: Path, *, mode: str, sync: bool = True) -> None:
         """mode : "create", "write" or "read"."""
         self.path = path
-        self._unsure = False  # whether a commit failed in a way that leaves open what is on the disk
+        self._unsure, self._sync = False, sync
         if mode != "create" and not path.exists():
             raise TableError(f"{path} is not there: {path.parent} is not a table")
         try:
@@ -101,8 +104,8 @@ class Manifest:
             return TableError(
                 f"the disk is full: {self.path} could not be written. The table is as it was before."
             )
-        if "locked" in text or "unable to open" in text:
-            return TableError(f"{self.path} cannot be opened: {text}")
+        if any(words in text for words in ("locked", "unable to open", "disk I/O error")):
+            return TableError(f"{self.path} cannot be read or written: {text}")
         return TableError(f"{self.path} is damaged: {text}. Restore it from a copy; nothing was changed.")
 
     def _one(self, sql: str, *values: Any) -> Any:
@@ -113,13 +116,29 @@ class Manifest:
 
     # ---- transactions
 
+    @property
+    def unsure(self) -> bool:
+        """Whether a commit failed in a way that leaves open what is on the disk: only opening it anew tells."""
+        return self._unsure
+
     @contextmanager
-    def transaction(self, name: str = "commit") -> Iterator[None]:
-        """All or nothing; passes the fail-points `name`.before and `name`.after."""
+    def transaction(self, name: str = "commit", *, sync: bool = False) -> Iterator[None]:
+        """All or nothing; passes the fail-points `name`.before and `name`.after.
+
+        sync : make this commit, and all before it, durable even where none is as a rule.
+        """
         if self._unsure:
             raise TableError(
                 f"the last commit to {self.path} failed half-way: close the table and open it again"
             )
+        if sync and not self._sync:
+            self._db.execute("PRAGMA synchronous = FULL")
+            try:
+                with self.transaction(name):
+                    yield
+            finally:
+                self._db.execute("PRAGMA synchronous = NORMAL")
+            return
         try:
             self._db.execute("BEGIN IMMEDIATE")
             try:
@@ -188,7 +207,9 @@ class Manifest:
 
     def batches(self, where: str, *values: Any) -> Iterator[tuple[Any, ...]]:
         """The fields of `put_batch` for batches that fulfil a condition, in order."""
-        for *fields, crc in self._db.execute(f"SELECT * FROM batches WHERE {where} ORDER BY seq", values):
+        for *fields, crc in self._db.execute(
+            f"SELECT {BATCH} FROM batches WHERE {where} ORDER BY seq", values
+        ):
             checked(f"{self.path} (batch {fields[0]})", crc, *fields)
             yield tuple(fields)
 
@@ -201,7 +222,9 @@ class Manifest:
 
     def unsynced(self) -> Iterator[tuple[int, bytes]]:
         """(first slot, bytes of the rows) of each, ascending."""
-        for first, features, crc in self._db.execute("SELECT * FROM unsynced ORDER BY first_slot"):
+        for first, features, crc in self._db.execute(
+            "SELECT first_slot, features, crc FROM unsynced ORDER BY first_slot"
+        ):
             checked(f"{self.path} (features from slot {first})", crc, first, checksum(features))
             yield first, features
 
@@ -214,7 +237,9 @@ class Manifest:
         self._db.execute("INSERT INTO log VALUES (?, ?, ?)", (seq, raw, checksum(seq, raw)))
 
     def changes(self, after: int) -> Iterator[tuple[int, dict[str, np.ndarray]]]:
-        for seq, raw, crc in self._db.execute("SELECT * FROM log WHERE seq > ? ORDER BY seq", (after,)):
+        for seq, raw, crc in self._db.execute(
+            "SELECT seq, change, crc FROM log WHERE seq > ? ORDER BY seq", (after,)
+        ):
             checked(f"{self.path} (change {seq})", crc, seq, raw)
             yield seq, unpack(raw)
 
@@ -239,7 +264,9 @@ class Manifest:
 
     def image(self) -> dict[str, np.ndarray]:
         parts: dict[str, list[np.ndarray]] = {}
-        for name, part, raw, crc in self._db.execute("SELECT * FROM image ORDER BY name, part"):
+        for name, part, raw, crc in self._db.execute(
+            "SELECT name, part, bytes, crc FROM image ORDER BY name, part"
+        ):
             checked(f"{self.path} (image, {name})", crc, name, part, raw)
             parts.setdefault(name, []).append(unpack(raw)[""])
         return {name: some[0] if len(some) == 1 else np.concatenate(some) for name, some in parts.items()}
@@ -255,7 +282,9 @@ class Manifest:
 
     def models(self, kind: str) -> Iterator[tuple[int, int, bytes]]:
         """(version, seq, bytes) of each."""
-        for fields in self._db.execute("SELECT * FROM models WHERE kind = ? ORDER BY version", (kind,)):
+        for fields in self._db.execute(
+            "SELECT kind, version, seq, hasher, crc FROM models WHERE kind = ? ORDER BY version", (kind,)
+        ):
             checked(f"{self.path} ({kind} {fields[1]})", fields[4], *fields[:4])
             yield fields[1], fields[2], fields[3]
 
@@ -279,7 +308,9 @@ class Manifest:
         self._db.execute("DELETE FROM reservoir WHERE place = ?", (place,))
 
     def seats(self) -> Iterator[tuple[int, int, bytes, str | None]]:
-        for *fields, crc in self._db.execute("SELECT * FROM reservoir ORDER BY place"):
+        for *fields, crc in self._db.execute(
+            "SELECT place, slot, features, label, crc FROM reservoir ORDER BY place"
+        ):
             checked(f"{self.path} (reservoir, place {fields[0]})", crc, *fields)
             place, slot, features, label = fields
             yield place, slot, features, label

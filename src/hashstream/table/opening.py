@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +12,7 @@ from hashstream.hashers import OnlineHasher
 from hashstream.hashers.inputs import check_count
 from hashstream.table.codes import View
 from hashstream.table.encoders import frozen
-from hashstream.table.errors import TableError
+from hashstream.table.errors import SegmentMissing, TableError
 from hashstream.table.folder import FolderStore
 from hashstream.table.making import make_folder
 from hashstream.table.policies import Every, Policy, Projected
@@ -25,8 +24,6 @@ if TYPE_CHECKING:
     from hashstream.table.table import HashTable
 
 __all__ = ["config_of", "open_table"]
-
-READER_TRIES = 3
 
 
 def open_table(
@@ -101,7 +98,8 @@ def open_table(
 
 def _recovered(folder: Path, mode: str, durability: str, segment_bytes: int) -> tuple[FolderStore, Recovered]:
     """The folder and its state. A reader begins again where a writer has replaced files between two of its looks."""
-    for tries in range(READER_TRIES, 0, -1):
+    missing = ""
+    while True:
         store = None
         try:
             store = FolderStore(folder, mode=mode, durability=durability, segment_bytes=segment_bytes)
@@ -109,10 +107,9 @@ def _recovered(folder: Path, mode: str, durability: str, segment_bytes: int) -> 
         except BaseException as error:
             if store is not None:
                 store.close()
-            if mode == "write" or tries == 1 or not isinstance(error, TableError):
+            if mode == "write" or not isinstance(error, SegmentMissing) or str(error) == missing:
                 raise
-        time.sleep(0.02)
-    raise AssertionError("the last try returns or raises")
+            missing = str(error)
 
 
 def _agreed(policy: Policy | None, keep_features: bool | None) -> tuple[Policy, bool]:

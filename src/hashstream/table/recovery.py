@@ -7,7 +7,9 @@ as they were ingested, which gives the same bits on the same machine with the sa
 from __future__ import annotations
 
 import warnings
+from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -15,13 +17,14 @@ from hashstream.hashers import FormatError, OnlineHasher
 from hashstream.table.change import Change
 from hashstream.table.codes import Part, View
 from hashstream.table.encoders import encoder_checksum, from_bytes, frozen
-from hashstream.table.errors import TableError
+from hashstream.table.errors import SegmentMissing, TableError
 from hashstream.table.folder import FolderStore
 from hashstream.table.ids import Column, column_of
 from hashstream.table.packing import checked, unpack_label, unpack_labels
 from hashstream.table.reservoir import Reservoir
+from hashstream.table.segments import FileSegments
 
-__all__ = ["Recovered", "catch_up", "recover"]
+__all__ = ["Recovered", "recover", "reread"]
 
 
 @dataclass(frozen=True)
@@ -56,6 +59,27 @@ def catch_up(store: FolderStore, before: Recovered, seq: int) -> Recovered | Non
             return None
         view = _apply(store, before.view, seq)
         return _with_model(store, view, before.hasher, seq, dict(before.view.encoders), read_reservoir(store))
+
+
+def reread(store: FolderStore, before: Recovered) -> Recovered:
+    """For a reader: the state of the last commit, from the one that was read before where that is possible.
+
+    A writer that compacts takes files away while they are being read; then there is a newer state, which is read
+    instead. Where this fails, store and hasher are as they were.
+    """
+    held, learner = (store.state, store.seq, store.generation, store.segments), before.hasher._remember()
+    step_by_step = store.keep_features and hasattr(before.hasher, "n_seen_")
+    missing = ""
+    while True:
+        try:
+            now = catch_up(store, before, held[1]) if step_by_step else None
+            return recover(store) if now is None else now
+        except BaseException as error:
+            store.state, store.seq, store.generation, store.segments = held
+            before.hasher._put_back(learner)
+            if not isinstance(error, SegmentMissing) or str(error) == missing:  # the same again: it is lost
+                raise
+            missing, step_by_step = str(error), False
 
 
 # ---- items
@@ -126,7 +150,9 @@ def _with_model(
     if hasattr(hasher, "version_"):
         known.setdefault(int(hasher.version_), frozen(hasher))
     replayed = 0
-    for batch in store.manifest.batches("seq > ? AND learned", seq):
+    for batch in _batches_behind(store, seq):
+        if not batch[3]:
+            continue
         hasher = _learn_again(store, hasher, batch)
         replayed += batch[2]
         if int(hasher.version_) in needed:
@@ -141,6 +167,19 @@ def _with_model(
     return Recovered(view.with_encoders(known, newest), hasher, reservoir, replayed)
 
 
+def _batches_behind(store: FolderStore, seq: int) -> Iterator[tuple[Any, ...]]:
+    """The batches after commit `seq`, of which none may be missing: they fill the slots up to the last."""
+    before = list(store.manifest.batches("seq = (SELECT max(seq) FROM batches WHERE seq <= ?)", seq))
+    end = before[0][1] + before[0][2] if before else 0
+    for batch in store.manifest.batches("seq > ?", seq):
+        if batch[1] != end:
+            break
+        end += batch[2]
+        yield batch
+    if end != store.state["n_slots"]:
+        raise TableError(f"{store.manifest.path} is damaged: it lacks the batch of slot {end}")
+
+
 def _learn_again(store: FolderStore, hasher: OnlineHasher, batch: tuple[object, ...]) -> OnlineHasher:
     _, first, n_rows, _, version, features_crc, model_crc, raw = batch
     assert isinstance(first, int)
@@ -153,7 +192,8 @@ def _learn_again(store: FolderStore, hasher: OnlineHasher, batch: tuple[object, 
     rows = [X for _, X in store.segments.blocks(first, first + n_rows)]
     X = rows[0] if len(rows) == 1 else np.concatenate(rows)
     assert isinstance(features_crc, int)
-    checked(f"{store._segment_of(first)} (slots {first} to {first + n_rows - 1})", features_crc, X)
+    assert isinstance(store.segments, FileSegments)
+    checked(f"{store.segments.path_of(first)} (slots {first} to {first + n_rows - 1})", features_crc, X)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # they were given when the batch was ingested
         hasher.partial_fit(X, unpack_labels(raw))
@@ -172,7 +212,10 @@ def read_reservoir(store: FolderStore) -> Reservoir:
     if store.state["shape"] is None:
         return reservoir
     dtype = np.dtype(store.state["shape"]["dtype"])
-    for place, slot, features, label in store.manifest.seats():
+    seats = list(store.manifest.seats())
+    if len(seats) != store.state["seated"]:
+        raise TableError(f"{store.manifest.path} is damaged: the reservoir has lost items")
+    for place, slot, features, label in seats:
         reservoir.slots[place] = slot
         reservoir.rows[place] = np.frombuffer(features, dtype)
         reservoir.labels[place] = None if label is None else unpack_label(label)

@@ -23,12 +23,13 @@ NOBODY = np.empty(0, np.int64)
 class Seats:
     """What a change does to a reservoir: `left` places become free, then `rows` of the batch sit down at `places`.
 
-    left : (m,) int64. places, rows : (n,) int64, distinct places.
+    left : (m,) int64. places, rows : (n,) int64, distinct places. taken : how many places are taken afterwards.
     """
 
     left: np.ndarray
     places: np.ndarray
     rows: np.ndarray
+    taken: int
 
 
 class Reservoir:
@@ -48,7 +49,7 @@ class Reservoir:
         """What happens when slots die and a batch of n rows takes the slots from `first_slot` on."""
         left = np.flatnonzero(np.isin(self.slots, removed)) if len(removed) else NOBODY
         if not self.size or not n:
-            return Seats(left, NOBODY, NOBODY)
+            return Seats(left, NOBODY, NOBODY, len(self) - len(left))
         slots = self.slots.copy()
         slots[left] = -1
         # Those who sit and those who come, by key; a free place has none, so whoever comes may take one.
@@ -59,13 +60,13 @@ class Reservoir:
         if len(seated) == self.size:
             rows = np.flatnonzero(coming < sitting.max())
         if not len(rows):
-            return Seats(left, NOBODY, NOBODY)
+            return Seats(left, NOBODY, NOBODY, len(seated))
         keys = np.concatenate([sitting, coming[rows]])
         stay = np.zeros(len(keys), bool)
         stay[np.argsort(keys, kind="stable")[: self.size]] = True
         rows = rows[stay[len(seated) :]]
         free = np.concatenate([seated[~stay[: len(seated)]], np.flatnonzero(slots < 0)])
-        return Seats(left, np.sort(free[: len(rows)]), rows)
+        return Seats(left, np.sort(free[: len(rows)]), rows, int(stay.sum()))
 
     def take(self, seats: Seats, first_slot: int, X: np.ndarray | None, y: np.ndarray | None) -> None:
         """Carry a plan out; X (n, d) and y are the batch."""

@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Iterator
-from dataclasses import replace
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ import numpy as np
 from hashstream.hashers import OnlineHasher
 from hashstream.table.codes import Part, View
 from hashstream.table.encoders import to_bytes
-from hashstream.table.errors import TableError
+from hashstream.table.errors import SegmentMissing, TableError, not_written
 from hashstream.table.failpoints import reach
 from hashstream.table.folder import MANIFEST, WITNESS, FolderStore, image_of
 from hashstream.table.ids import column_of
@@ -31,42 +32,66 @@ __all__ = ["copy_folder", "rewrite", "save_memory"]
 BLOCK = 1 << 16  # ids that are copied at once
 
 
-def copy_folder(store: FolderStore, path: Path) -> None:
-    """A copy as of one commit. The manifest is copied first: rows of features that it knows never change."""
+@contextmanager
+def _new_folder(path: Path) -> Iterator[Path]:
+    """A folder to be filled, which takes the name `path` when that is done, and goes if it fails."""
     part = path.with_name(f"{path.name}.{os.getpid()}.part")
-    part.mkdir(parents=True)
     try:
-        with store.files:
-            with store.second() as second:
-                second.copy_to(part / MANIFEST)
-            reach("snapshot.copied")
-            manifest = Manifest(part / MANIFEST, mode="read")
-            with manifest.reading():
-                state, known = manifest.get("state"), manifest.segments()
-            manifest.close()
-            if store.keep_features and known:
-                stride = state["shape"]["d"] * np.dtype(state["shape"]["dtype"]).itemsize
-                ends = [*(first for _, first in known[1:]), state["n_slots"]]
-                for (number, first), end in zip(known, ends, strict=True):
-                    name = f"features-{number:06d}.seg"
-                    _copy(store.path / name, part / name, START + (end - first) * stride)
-        _sync(part / MANIFEST)
-        witness = Witness(part / WITNESS, store.table)
-        witness.note(state["seq"], True)
-        witness.sync()
-        witness.close()
+        new = [one for one in path.parents if not one.exists()]
+        shutil.rmtree(part, ignore_errors=True)
+        part.mkdir(parents=True)
+        yield part
         sync_folder(part)
         if path.exists():
             path.rmdir()
         part.rename(path)
-        sync_folder(path.parent)
-    except BaseException:
+        for one in (path, *new):
+            sync_folder(one.parent)
+    except BaseException as error:
         shutil.rmtree(part, ignore_errors=True)
+        if isinstance(error, OSError):
+            raise not_written(path, error) from error
         raise
 
 
+def copy_folder(store: FolderStore, path: Path) -> None:
+    """A copy as of one commit."""
+    missing = ""
+    while True:
+        try:
+            with store.files, _new_folder(path) as part:
+                _fill(store, part)
+            return
+        except SegmentMissing as error:  # another process has written the folder anew meanwhile
+            if str(error) == missing:
+                raise
+            missing = str(error)
+
+
+def _fill(store: FolderStore, part: Path) -> None:
+    """The manifest is copied first: rows of features that it knows never change."""
+    with store.second() as second:
+        second.copy_to(part / MANIFEST)
+    reach("snapshot.copied")
+    with closing(Manifest(part / MANIFEST, mode="read")) as manifest, manifest.reading():
+        state, known = manifest.get("state"), manifest.segments()
+    if store.keep_features and known:
+        stride = state["shape"]["d"] * np.dtype(state["shape"]["dtype"]).itemsize
+        ends = [*(first for _, first in known[1:]), state["n_slots"]]
+        for (number, first), end in zip(known, ends, strict=True):
+            name = f"features-{number:06d}.seg"
+            _copy(store.path / name, part / name, START + (end - first) * stride)
+    with (part / MANIFEST).open("rb") as file:
+        os.fsync(file.fileno())
+    Witness(part / WITNESS, store.table, state["seq"], True).close()
+
+
 def _copy(source: Path, target: Path, size: int) -> None:
-    with source.open("rb") as reader, target.open("wb") as writer:
+    try:
+        reader = source.open("rb")
+    except FileNotFoundError as error:
+        raise SegmentMissing(f"{source} is missing") from error
+    with reader, target.open("wb") as writer:
         while size:
             piece = reader.read(min(size, 1 << 24))
             if not piece:
@@ -77,31 +102,34 @@ def _copy(source: Path, target: Path, size: int) -> None:
         os.fsync(writer.fileno())
 
 
-def _sync(path: Path) -> None:
-    with path.open("rb") as file:
-        os.fsync(file.fileno())
-
-
 def save_memory(
     store: Store, path: Path, view: View, hasher: OnlineHasher, reservoir: Reservoir, policy: dict[str, Any]
 ) -> None:
     """A table in memory as a folder."""
     from hashstream.table.opening import config_of
 
-    make_folder(path, hasher, config_of(hasher, store.keep_features), reservoir.size)
-    target = FolderStore(path, mode="write")
-    try:
-        if view.n_slots:
-            target.state["policy"] = policy
-            rewrite(store, target, view, hasher, reservoir)
-    finally:
-        target.close()
+    with _new_folder(path) as part:
+        make_folder(part, hasher, config_of(hasher, store.keep_features), reservoir.size)
+        with closing(FolderStore(part, mode="write")) as target:
+            if view.n_slots:
+                target.state["policy"] = policy
+                rewrite(store, target, view, hasher, reservoir)
+
+
+@dataclass(frozen=True)
+class Rewritten:
+    """A table over its new slots. seats : the slots of the reservoir."""
+
+    view: View
+    segments: FileSegments | None
+    seats: np.ndarray
 
 
 def rewrite(
     store: Store, target: FolderStore, view: View, hasher: OnlineHasher, reservoir: Reservoir
-) -> View:
-    """Write what is alive of `store` to `target`, which may be the same, in one commit; the view over its new slots."""
+) -> Rewritten:
+    """Write what is alive of `store` to `target`, which may be the same, in one commit that is durable in any case:
+    nothing is left of what was durable before. What was written has yet to be put in the place of the old."""
     live = view.live().astype(np.int64)
     after = renumbered(view, live)
     seats = reservoir.slots.copy()
@@ -112,22 +140,22 @@ def rewrite(
     shape = _shape(store, view)
     with target.files:
         new = None
-        if store.keep_features:
+        if store.keep_features and len(live):
             new = target.file_segments(shape["d"], np.dtype(shape["dtype"]), number, [], 0, tidy=False)
         try:
             batches = list(_batches(store, new, live))
             if new is not None:
-                new.sync_rows()
+                new.sync_rows(force=True)
             reach("compact.written")
             _commit(target, new, batches, after, hasher, _seats(reservoir, seats), shape)
-        except BaseException:
-            if new is not None:
+        except BaseException as error:
+            if new is not None and not target.manifest.unsure:
                 new.delete()
+            if isinstance(error, OSError):
+                raise not_written(target.path, error) from error
             raise
         reach("compact.after")
-        target.replace_segments(new)
-    reservoir.slots = seats
-    return after
+    return Rewritten(after, new, seats)
 
 
 def _commit(
@@ -148,9 +176,11 @@ def _commit(
         "n_slots": n,
         "image": seq,
         "log_bytes": 0,
+        "rewritten": seq,
+        "seated": len(seats),
         "shape": shape,
     }
-    with manifest.transaction():
+    with manifest.transaction(sync=True):
         manifest.forget_items()
         for row in batches:
             manifest.put_batch(*row)

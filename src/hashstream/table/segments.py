@@ -10,13 +10,14 @@ import os
 import struct
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
 import numpy as np
 
-from hashstream.table.errors import TableError
+from hashstream.table.errors import SegmentMissing, TableError
 from hashstream.table.failpoints import reach
 from hashstream.table.packing import checksum
 
@@ -149,7 +150,10 @@ class FileSegments(Segments):
         self.first_number = first_number
         self.n_rows = n_rows
         self._file: IO[bytes] | None = None
-        self._unsynced = False  # whether the last segment has rows that were not synced
+        self._unsynced = False  # whether the last segment has rows that were not synced, ...
+        self._unnamed = False  # ... or there is a file whose name was not
+        self._started = False  # whether anything was written since the last `settle`
+        self.broken = False  # whether a sync has failed: what reached the disk before it, nobody knows
         ends = [*first_slots[1:], n_rows][: len(first_slots)]
         for i, (first, end) in enumerate(zip(first_slots, ends, strict=True)):
             self._segments.append(_Segment(first, end - first, self._path(i)))
@@ -190,6 +194,8 @@ class FileSegments(Segments):
             with path.open("rb") as file:
                 head = file.read(START)
                 size = os.fstat(file.fileno()).st_size
+        except FileNotFoundError as error:
+            raise SegmentMissing(f"{path} is missing: {segment.rows} rows were committed to it") from error
         except OSError as error:
             raise TableError(f"{path} cannot be read: {error.strerror}") from error
         if head[:8] != MAGIC:
@@ -242,11 +248,12 @@ class FileSegments(Segments):
         segment = self._segments[-1]
         reach("segment.write")
         file.seek(START + segment.rows * self.stride)
-        segment.rows += len(X)
-        self._pending += len(X)
+        self._started = True
         view = np.ascontiguousarray(X, self.dtype).data.cast("B")
         while view:
             view = view[file.write(view) :]
+        segment.rows += len(X)  # once they are there, since other threads map so many
+        self._pending += len(X)
         self._unsynced = True
         reach("segment.written")
         if sync:
@@ -254,15 +261,30 @@ class FileSegments(Segments):
 
     def sync_rows(self, *, force: bool = False) -> None:
         """Make all rows durable that were appended so far; where nothing is synced as a rule, with `force` only."""
-        if self._unsynced and self._segments and (self.sync or force):
-            _sync(self._writer())
+        if not self._segments or not (self.sync or force):
+            return
+        try:
+            if self._unsynced:
+                _sync(self._writer())
+            if self._unnamed:
+                sync_folder(self.folder)
+        except OSError:
+            self.broken = True
+            raise
+        if self._unsynced:
             reach("segment.synced")
-            self._unsynced = False
+        self._unsynced = self._unnamed = False
+
+    def sync_all(self) -> None:
+        """Make the rows of all segments durable, whoever has written them."""
+        for path in self.paths:
+            with path.open("r+b") as file:
+                _sync(file)
+        sync_folder(self.folder)
 
     def _create(self) -> None:
         reach("segment.create")
-        self.sync_rows()
-        self._unsynced = False
+        self.sync_rows(force=True)  # later syncs are of the new one only
         self._close_file()
         segment = _Segment(self.n_rows, 0, self._path(len(self._segments)))
         assert segment.path is not None
@@ -273,6 +295,7 @@ class FileSegments(Segments):
                 _sync(file)
         if self.sync:
             sync_folder(self.folder)
+        self._unnamed = not self.sync
         self._segments.append(segment)
 
     def _writer(self) -> IO[bytes]:
@@ -282,25 +305,38 @@ class FileSegments(Segments):
             self._file = path.open("r+b", buffering=0)
         return self._file
 
+    def settle(self) -> None:
+        super().settle()
+        self._started = False
+
     def undo(self) -> None:
+        gone = []
         while self._segments and self._segments[-1].first_slot >= self.n_rows:
-            path = self._segments.pop().path
-            assert path is not None
             self._close_file()
-            path.unlink(missing_ok=True)
-        if self._pending and self._segments:
-            last = self._segments[-1]
+            gone.append(self._segments.pop().path)
+        last = self._segments[-1] if self._segments and self._started and not gone else None
+        if last is not None:
             last.rows = self.n_rows - last.first_slot
-            assert last.path is not None
-            os.truncate(last.path, START + last.rows * self.stride)
-        self._pending = 0
+        self._pending, self._started = 0, False
+        with suppress(OSError):  # what is left of them is cut off later, or overwritten
+            for path in gone:
+                assert path is not None
+                path.unlink(missing_ok=True)
+            if last is not None:
+                assert last.path is not None
+                os.truncate(last.path, START + last.rows * self.stride)
 
     def _array(self, segment: _Segment, n: int) -> np.ndarray:
         array = segment.array
         if array is None or len(array) < n:  # mapping takes a while, so not for every row that is added
             assert segment.path is not None
-            shape = (segment.rows, self.d)
-            array = np.asarray(np.memmap(segment.path, self.dtype, "r", START, shape))
+            try:
+                shape = (segment.rows, self.d)
+                array = np.asarray(np.memmap(segment.path, self.dtype, "r", START, shape))
+            except FileNotFoundError as error:
+                raise SegmentMissing(f"{segment.path} is missing") from error
+            except (OSError, ValueError) as error:  # a ValueError where it is shorter than when it was opened
+                raise TableError(f"{segment.path} cannot be read: {error}") from error
             segment.array = array
         return array
 
@@ -319,7 +355,8 @@ class FileSegments(Segments):
         paths = self.paths
         self.close()
         for path in paths:
-            path.unlink(missing_ok=True)
+            with suppress(OSError):  # or whoever opens the folder next does it
+                path.unlink(missing_ok=True)
 
     def _close_file(self) -> None:
         if self._file is not None:

@@ -77,8 +77,8 @@ class Store:
         """seq, first slot, number of rows, version, checksum of the model and labels of every batch, in order."""
         yield from list(self._batches)
 
-    def labels(self, slots: np.ndarray) -> list[Any]:
-        """The labels of slots, None where there is none."""
+    def labels(self, slots: np.ndarray, generation: int) -> list[Any]:
+        """The labels of slots, None where there is none; Overtaken where slots were renumbered since `generation`."""
         batches = list(self._batches)
         at = np.searchsorted([first for _, first, *_ in batches], slots, side="right") - 1
         found = []
@@ -109,6 +109,9 @@ class Store:
 
     def flush(self) -> None:
         """Sync features that have been left to the system so far."""
+
+    def harden(self) -> None:
+        """Make all commits so far durable, where they are not as a rule."""
 
     def nbytes(self) -> int:
         """On disk."""

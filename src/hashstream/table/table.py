@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
@@ -13,11 +14,11 @@ from hashstream.hashers import OnlineHasher
 from hashstream.hashers.inputs import check_count, check_rows
 from hashstream.table import opening, upkeep
 from hashstream.table.codes import View, locate
-from hashstream.table.errors import TableError
+from hashstream.table.errors import Overtaken, SegmentMissing, TableError
 from hashstream.table.folder import FolderStore
 from hashstream.table.ids import as_ids
 from hashstream.table.policies import Policy
-from hashstream.table.recovery import Recovered, catch_up, recover
+from hashstream.table.recovery import Recovered, reread
 from hashstream.table.search import nearest, nearest_asymmetric, within
 from hashstream.table.stats import TableStats
 from hashstream.table.writing import TableWriter
@@ -147,19 +148,33 @@ class HashTable(TableWriter):
 
         features : whether they are read, which is most of the work.
         """
-        ids = as_ids(ids)
+        ids, store = as_ids(ids), self._store
         while True:
             with self._publish:
-                slots, view, generation = self._slots(ids), self._view, self._store.generation
-            X = self._store.features(slots) if features and self._store.keep_features and len(ids) else None
-            labels = self._store.labels(slots)
-            if generation == self._store.generation:  # or slots were renumbered meanwhile
-                break
+                slots, view, generation = self._slots(ids), self._view, store.generation
+            try:
+                X = store.features(slots) if features and store.keep_features and len(ids) else None
+                labels = store.labels(slots, generation)
+                if generation == store.generation:
+                    break
+            except (Overtaken, SegmentMissing) as error:
+                if isinstance(error, SegmentMissing) and not self._renumbered(generation):
+                    raise
+            # The folder was written anew, by another thread or process, and slots have other numbers now.
+            time.sleep(0.001)
+            self.reload()
         codes = np.empty((len(ids), view.width), np.uint8)
         versions = np.empty(len(ids), np.int64)
         for part, at, rows in locate(view.parts, slots):
             codes[at], versions[at] = part.codes[rows], part.version
         return Items(ids, codes, versions, labels, X)
+
+    def _renumbered(self, generation: int) -> bool:
+        try:
+            self._store.labels(np.empty(0, np.int64), generation)
+        except Overtaken:
+            return True
+        return self._store.generation != generation
 
     def __len__(self) -> int:
         return len(self._view)
@@ -186,17 +201,16 @@ class HashTable(TableWriter):
     # ---- the folder
 
     def reload(self) -> bool:
-        """For a table opened with `mode="read"`: see what was committed since; returns whether anything was."""
+        """For a table opened with `mode="read"`: see what was committed since; returns whether anything was.
+
+        `get` and `check` do this by themselves where the folder was compacted meanwhile: what the items of before had
+        beside their codes is not there any more.
+        """
         with self._lock:
             store = self._store
             if self._write or not isinstance(store, FolderStore) or not store.has_moved():
                 return False
-            now = None
-            if store.keep_features and hasattr(self._hasher, "n_seen_"):
-                before = Recovered(self._view, self._hasher, self._reservoir, 0)
-                now = catch_up(store, before, store.seq)
-            if now is None:
-                now = recover(store)
+            now = reread(store, Recovered(self._view, self._hasher, self._reservoir, 0))
             with self._publish:
                 self._view, self._index = now.view, None
                 self._hasher, self._reservoir = now.hasher, now.reservoir
@@ -207,7 +221,13 @@ class HashTable(TableWriter):
 
         Returns how much was looked at: {"batches", "rows", "codes"}.
         """
-        return upkeep.check(self, sample)
+        while True:
+            self.reload()
+            try:
+                return upkeep.check(self, sample)
+            except (Overtaken, SegmentMissing) as error:
+                if isinstance(error, SegmentMissing) and not self._renumbered(self._store.generation):
+                    raise
 
     def compact(self) -> int:
         """Write the folder anew without the features of items that were removed or replaced; returns their number."""

@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from hashstream.table.codes import locate
-from hashstream.table.errors import TableError
+from hashstream.table.errors import Overtaken, TableError, not_written
 from hashstream.table.folder import FolderStore
+from hashstream.table.packing import checked
 from hashstream.table.rewriting import copy_folder, rewrite, save_memory
+from hashstream.table.segments import FileSegments
 from hashstream.table.stats import TableStats, measure_drift
 
 if TYPE_CHECKING:
@@ -38,7 +40,11 @@ def checkpoint(table: TableWriter, *, quietly: bool = False) -> None:
         if store.wants_image():
             store.write_image(view)
         store.flush()
-    except (TableError, OSError):
+    except OSError as error:
+        if not quietly:
+            assert isinstance(store, FolderStore)
+            raise not_written(store.path, error) from error
+    except TableError:
         if not quietly:
             raise
 
@@ -81,7 +87,7 @@ def check(table: TableWriter, sample: int) -> dict[str, int]:
         store, view = table._store, table._view
         found = {"batches": 0, "rows": 0, "codes": 0}
         if isinstance(store, FolderStore):
-            found["batches"], found["rows"] = store.check()
+            found["batches"], found["rows"] = check_folder(store)
         if store.keep_features and len(view):
             slots = np.sort(np.random.default_rng(0).permutation(view.live())[:sample]).astype(np.int64)
             for part, at, rows in locate(view.parts, slots):
@@ -99,14 +105,51 @@ def check(table: TableWriter, sample: int) -> dict[str, int]:
         return found
 
 
+def check_folder(store: FolderStore) -> tuple[int, int]:
+    """Verify every row of the manifest and every row of features; how many batches and rows there are."""
+    manifest, segments = store.manifest, store.segments
+    manifest.quick_check()
+    with manifest.reading():
+        if manifest.get("state")["seq"] != store.seq:
+            raise Overtaken
+        n_batches = n_rows = 0
+        for _, first, rows, _, _, crc, _, _ in manifest.batches("1"):
+            if first != n_rows:
+                raise TableError(f"{manifest.path} is damaged: it lacks the batch of slot {n_rows}")
+            if isinstance(segments, FileSegments):
+                for start, X in segments.blocks(first, first + rows):
+                    checked(f"{segments.path_of(start)} (slots {first} to {first + rows - 1})", crc, X)
+            n_batches, n_rows = n_batches + 1, n_rows + rows
+        if n_rows != store.state["n_slots"]:
+            raise TableError(f"{manifest.path} is damaged: it lacks the batch of slot {n_rows}")
+        manifest.image()
+        for rest in (
+            manifest.changes(0),
+            manifest.models("checkpoint"),
+            manifest.models("encoder"),
+            manifest.seats(),
+            manifest.segments(),
+            manifest.unsynced(),
+        ):
+            for _ in rest:
+                pass
+    return n_batches, n_rows
+
+
 def compact(table: TableWriter) -> int:
     store, view = table._store, table._view
     dead = view.n_slots - len(view)
     if not isinstance(store, FolderStore) or not dead:
         return 0
-    after = rewrite(store, store, view, table._hasher, table._reservoir)
+    store.refuse_if_unsure()
+    new = rewrite(store, store, view, table._hasher, table._reservoir)
     with table._publish:
-        table._view, table._index = after, None
+        old = store.replace_segments(new.segments)
+        table._view, table._index = new.view, None
+        table._reservoir.slots = new.seats
+    with store.files:
+        if old is not None:
+            old.delete()
     table._since_checkpoint = 0
     return dead
 

@@ -3,39 +3,70 @@
 SQLite reads its log up to the first frame that is damaged and takes what follows for a commit that never happened.
 That is right after a crash, but a log that was truncated or altered later would quietly lose acknowledged commits. So
 every commit is noted in a small file of its own after it has happened; a manifest that is older is refused.
-The note itself is not synced: it may be older than the manifest, never newer, where commits are synced.
+
+The note itself is not synced: it may be older than the manifest, never newer, where commits are synced. Where they
+are not, a power loss may take a commit and leave its note; such a note counts until the machine has started again.
 """
 
 from __future__ import annotations
 
 import os
 import struct
+import time
+from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 
 from hashstream.table.errors import TableError
 from hashstream.table.packing import checksum
 
-__all__ = ["Witness"]
+__all__ = ["Note", "Witness"]
 
 MAGIC = b"HSTRWITN"
 FORMAT = 1
-RECORD = struct.Struct("<8sI16sIQ")  # magic, format, table, whether commits were synced, seq; then a CRC-32
+RECORD = struct.Struct(
+    "<8sI16sI16sQ"
+)  # magic, format, table, whether synced, start of the machine, seq; then a CRC-32
+TRIES = 20  # to read a note that another process is writing
+
+
+@dataclass(frozen=True)
+class Note:
+    """table : its 16 bytes. seq : the last commit that must be there. synced : whether commits were, up to it."""
+
+    table: bytes
+    seq: int
+    synced: bool
 
 
 class Witness:
     """The note at `path`, kept open for writing."""
 
-    def __init__(self, path: Path, table: bytes) -> None:
-        self.path, self._table = path, table
-        self._file = os.open(path, os.O_RDWR | os.O_CREAT | getattr(os, "O_BINARY", 0), 0o644)
+    def __init__(self, path: Path, table: bytes, seq: int, synced: bool) -> None:
+        """Note commit `seq`, and make that durable."""
+        self.path, self._table, self._machine = path, table, start_of_machine()
+        flags = os.O_RDWR | getattr(os, "O_BINARY", 0)
+        if path.exists():
+            self._file = os.open(path, flags)
+            self.note(seq, synced)
+            with suppress(OSError):
+                os.fsync(self._file)
+            return
+        part = path.with_name(f"{path.name}.part")  # a process that is killed here must not leave half a note
+        self._file = os.open(part, flags | os.O_CREAT | os.O_TRUNC, 0o644)
+        os.write(self._file, self._record(seq, synced))
+        os.fsync(self._file)
+        part.replace(path)
 
     def note(self, seq: int, synced: bool) -> None:
-        raw = RECORD.pack(MAGIC, FORMAT, self._table, int(synced), seq)
-        os.lseek(self._file, 0, os.SEEK_SET)
-        os.write(self._file, raw + struct.pack("<I", checksum(raw)))
+        """That it cannot be written is no error: the commit has happened, and a note may be older."""
+        with suppress(OSError):
+            os.lseek(self._file, 0, os.SEEK_SET)
+            os.write(self._file, self._record(seq, synced))
 
-    def sync(self) -> None:
-        os.fsync(self._file)
+    def _record(self, seq: int, synced: bool) -> bytes:
+        raw = RECORD.pack(MAGIC, FORMAT, self._table, int(synced), self._machine, seq)
+        return raw + struct.pack("<I", checksum(raw))
 
     def close(self) -> None:
         if self._file >= 0:
@@ -43,24 +74,37 @@ class Witness:
             self._file = -1
 
     @staticmethod
-    def read(path: Path) -> tuple[bytes, int] | None:
-        """The table, and its last commit that was synced and acknowledged (0 where commits are not synced); None where
-        there is no note. To be read before the manifest, which may grow meanwhile."""
-        try:
-            raw = path.read_bytes()
-        except FileNotFoundError:
-            return None
-        except OSError as error:
-            raise TableError(f"{path} cannot be read: {error.strerror}") from error
-        body, crc = raw[: RECORD.size], raw[RECORD.size :]
-        if len(raw) != RECORD.size + 4 or struct.pack("<I", checksum(body)) != crc or body[:8] != MAGIC:
+    def read(path: Path) -> Note | None:
+        """None where there is none. To be read before the manifest, which may grow meanwhile."""
+        for _ in range(TRIES):
+            try:
+                raw = path.read_bytes()
+            except FileNotFoundError:
+                return None
+            except OSError as error:
+                raise TableError(f"{path} cannot be read: {error.strerror}") from error
+            body, crc = raw[: RECORD.size], raw[RECORD.size :]
+            if len(raw) == RECORD.size + 4 and struct.pack("<I", checksum(body)) == crc and body[:8] == MAGIC:
+                break
+            version = int.from_bytes(raw[8:12], "little")
+            if raw[:8] == MAGIC and FORMAT < version < 1000:
+                raise TableError(
+                    f"{path} has format {version}; this version of hashstream reads up to {FORMAT}: update hashstream"
+                )
+            time.sleep(0.005)
+        else:
             raise TableError(
                 f"{path} is damaged. It only notes the last acknowledged commit: if the other files are surely whole, "
                 "delete it and open the table again."
             )
-        _, version, owner, synced, noted = RECORD.unpack(body)
-        if version > FORMAT:
-            raise TableError(
-                f"{path} has format {version}; this version of hashstream reads up to {FORMAT}: update hashstream"
-            )
-        return owner, noted if synced else 0
+        _, _, table, synced, started, seq = RECORD.unpack(body)
+        counts = synced or (started == start_of_machine() and any(started))
+        return Note(table, seq if counts else 0, bool(synced))
+
+
+def start_of_machine() -> bytes:
+    """16 bytes that differ from one start of the machine to the next; zeros where the system does not say."""
+    try:
+        return bytes.fromhex(Path("/proc/sys/kernel/random/boot_id").read_text().strip().replace("-", ""))
+    except (OSError, ValueError):
+        return bytes(16)
