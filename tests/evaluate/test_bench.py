@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from hashstream import LSH, evaluate
+from hashstream import BSODH, FROSH, LSH, datasets, evaluate
 from hashstream.evaluate import protocols
 
 
@@ -91,6 +91,30 @@ def test_more_runs_and_the_other_rule_add_to_the_same_file(field: evaluate.Field
     list(evaluate.measure(job, field, POINTS, after, ties="aware"))
     keys = [tuple(row[name] for name in evaluate.COLUMNS[:-1]) for row in after.rows]
     assert len(keys) == len(set(keys))
+
+
+@pytest.mark.parametrize("method", ["BSODH", "FROSH", "Moving"])
+def test_a_row_is_the_same_whichever_looks_are_asked_for_first(method: str, tmp_path: Path) -> None:
+    """For batches, 256 and 2,000 rows, that do not fit between two looks."""
+    digits = evaluate.Field.of(datasets.load("digits"))
+    settings = {} if method == "BSODH" else {"batch_size": 256}
+    made = {"BSODH": BSODH, "FROSH": FROSH, "Moving": Moving}[method]
+    (job,) = evaluate.jobs({method: made}, bits=[16], runs=1, settings=settings)
+    whole = evaluate.Results(tmp_path / "whole.csv")
+    evaluate.run([job], digits, whole)
+    apart = evaluate.Results(tmp_path / "apart.csv")
+    for points in ([1500], [150, 300, 1200], None):
+        evaluate.run([job], digits, apart, points=points)
+    off = evaluate.Results(tmp_path / "off.csv")
+    evaluate.run([job], digits, off, points=[150])
+
+    def figures(results: evaluate.Results) -> dict[tuple[int, str], float]:
+        return {(row["n_train"], row["metric"]): row["value"] for row in without_times(results)}
+
+    found = figures(apart)
+    assert {key: value for key, value in found.items() if key[0] != 150} == figures(whole)
+    assert {key: value for key, value in found.items() if key[0] == 150} == figures(off)
+    assert {n for n, _ in found} == {150, *range(100, 1501, 100)}
 
 
 def test_settings_are_part_of_the_name(field: evaluate.Field, tmp_path: Path) -> None:

@@ -87,13 +87,27 @@ def test_rows(field: protocols.Field) -> None:
     assert values["encode_seconds"] == at.scores["encode_seconds"] >= 0
 
 
-def test_skipped_checkpoints_do_not_change_what_comes_after(field: protocols.Field) -> None:
-    whole = list(stream(Recorder(drift=0.3), field, [70, 140, 300]))
-    rest = list(stream(Recorder(drift=0.3), field, [70, 140, 300], skip=[70, 140]))
-    assert [at.n_train for at in rest] == [300]
-    figures = [name for name in rest[0].scores if name not in SECONDS]
-    assert [rest[0].scores[name] for name in figures] == [whole[2].scores[name] for name in figures]
-    assert [whole[0].scores[name] for name in figures] != [whole[2].scores[name] for name in figures]
+def test_which_points_are_judged_changes_no_figure(field: protocols.Field) -> None:
+    """Also of points within a piece, which end no piece."""
+    cuts = {"cuts": [70, 140, 300], "rows_at_once": 50}
+    whole = {
+        at.n_train: at for at in stream(Recorder(drift=0.3), field, [70, 100, 140, 150, 190, 300], **cuts)
+    }
+    figures = [name for name in whole[70].scores if name not in SECONDS]
+    for points in ([300], [70, 300], [100], [190], [100, 150, 300]):
+        hasher, told = Recorder(drift=0.3), []
+        seen = list(stream(hasher, field, points, progress=told.append, **cuts))
+        assert [at.n_train for at in seen] == points
+        for at in seen:
+            assert [at.scores[name] for name in figures] == [
+                whole[at.n_train].scores[name] for name in figures
+            ]
+        assert sum(told) == points[-1]
+        assert [len(y) for _, y in hasher.pieces] == told
+    assert told == [50, 20, 50, 20, 50, 50, 50, 10]
+    assert (
+        len({at.scores["mAP"] for at in whole.values()}) == 5
+    )  # it steps once a call: 150 and 190 are alike
 
 
 def test_training_time_only_grows(field: protocols.Field) -> None:
@@ -105,6 +119,11 @@ def test_training_time_only_grows(field: protocols.Field) -> None:
 def test_impossible_checkpoints_raise(field: protocols.Field, checkpoints: list[int]) -> None:
     with pytest.raises(ValueError, match="checkpoint"):
         next(stream(Recorder(), field, checkpoints))
+
+
+def test_impossible_cuts_raise(field: protocols.Field) -> None:
+    with pytest.raises(ValueError, match=r"cuts are \[100, 50\]"):
+        next(stream(Recorder(), field, [100], cuts=[100, 50]))
 
 
 def test_every_data_set_has_a_setting_that_fits_it() -> None:

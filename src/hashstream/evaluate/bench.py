@@ -8,7 +8,8 @@
     evaluate.run(jobs, field, results, protocol=evaluate.protocols.named("drift"))
 
 Each look is written when it has been taken, and what the file already has is not measured again: the same call
-continues after an interruption.
+continues after an interruption. The stream always comes in the pieces of the protocol's own points, so figures depend
+neither on where it was interrupted nor on which points are asked for.
 """
 
 from __future__ import annotations
@@ -70,7 +71,7 @@ def measure(
             progress(rows)
 
     try:
-        for look in attend(job, field, protocol, points, missing, ties, count):
+        for look in attend(job, field, protocol, missing, ties, count):
             results.append(look.rows(**columns))
             yield look
     except ArithmeticError:
@@ -138,7 +139,7 @@ def run(
         else:
             tell(News(job, done=True))
     if min(workers, len(todo)) > 1:
-        _in_parallel(todo, field, results, protocol, points, ties, min(workers, len(todo)), tell)
+        _in_parallel(todo, field, results, protocol, ties, min(workers, len(todo)), tell)
         return
     for job, missing in todo:
         left, error = missing[-1], ""
@@ -161,13 +162,12 @@ def _in_parallel(
     field: Field,
     results: Results,
     protocol: Protocol,
-    points: list[int],
     ties: str,
     workers: int,
     tell: Callable[[News], None],
 ) -> None:
     lost, left = [], {id(job): missing[-1] for job, missing in todo}
-    with closing(side_by_side(todo, field, protocol, points, ties, workers)) as events:
+    with closing(side_by_side(todo, field, protocol, ties, workers)) as events:
         for job, event in events:
             columns = job.columns(field.dataset, protocol.name)
             if isinstance(event, Look):

@@ -66,11 +66,13 @@ def attend(
     field: Field,
     protocol: Protocol,
     points: Sequence[int],
-    missing: Sequence[int],
     ties: str,
     progress: Callable[[int], None],
 ) -> Iterator[Look]:
-    """Stream the job's hasher through the protocol's course, and yield what the `missing` ones of `points` show.
+    """Stream the job's hasher through the protocol's course, and yield what it shows at each of `points`.
+
+    The stream comes in the pieces of the protocol's own points whichever are asked for, so that one row of results
+    always comes from the same model.
 
     BLAS and OpenMP have one thread while it learns and is judged. So figures depend neither on the number of cores
     (sums are taken in another order with more threads) nor on what runs beside, and times are those of one core.
@@ -78,8 +80,7 @@ def attend(
     with threadpool_limits(1):
         hasher = job.method(n_bits=job.bits, random_state=job.run, **job.settings)
         course = protocol.course(field, job.run, ties=ties)
-    until = [n for n in points if n <= missing[-1]]
-    looks = follow(hasher, course, until, skip=set(until) - set(missing), progress=progress)
+    looks = follow(hasher, course, points, cuts=protocol.points(field), progress=progress)
     while True:
         with threadpool_limits(1):  # not while the caller has the look
             look = next(looks, None)

@@ -59,7 +59,6 @@ def side_by_side(
     todo: Sequence[tuple[Job, Sequence[int]]],
     field: Field,
     protocol: Protocol,
-    points: Sequence[int],
     ties: str,
     workers: int,
 ) -> Generator[tuple[Job, Event]]:
@@ -74,7 +73,7 @@ def side_by_side(
     with tempfile.TemporaryDirectory(prefix="hashstream-", ignore_cleanup_errors=True) as folder:
         features = Path(folder) / "X.npy"
         np.save(features, field.X)
-        task = (str(features), replace(field, X=field.X[:0]), protocol, list(points), ties)
+        task = (str(features), replace(field, X=field.X[:0]), protocol, ties)
         try:
             while waiting or any(worker.job for worker in crew):
                 while len(crew) < workers and len(waiting) > sum(worker.job is None for worker in crew):
@@ -194,23 +193,19 @@ def _sent(thing: Any, name: object) -> bytes:
 # ---- in the worker
 
 
-def _serve(
-    pipe: Connection, features: str, field: Field, protocol: Protocol, points: Sequence[int], ties: str
-) -> None:
+def _serve(pipe: Connection, features: str, field: Field, protocol: Protocol, ties: str) -> None:
     """What a worker process does until its parent ends it, or is gone."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
         field = replace(field, X=np.load(features, mmap_mode="r"))
         pipe.send(READY)
         while True:
-            pipe.send(_work(pipe, pipe.recv_bytes(), field, protocol, points, ties))
+            pipe.send(_work(pipe, pipe.recv_bytes(), field, protocol, ties))
     except (EOFError, BrokenPipeError, ConnectionResetError):
         return  # nobody listens any more
 
 
-def _work(
-    pipe: Connection, data: bytes, field: Field, protocol: Protocol, points: Sequence[int], ties: str
-) -> Ending | Exception:
+def _work(pipe: Connection, data: bytes, field: Field, protocol: Protocol, ties: str) -> Ending | Exception:
     """Attend one job and report, up to its end, which is returned."""
     learned = told = 0
     clock = time.monotonic()
@@ -229,7 +224,7 @@ def _work(
 
     try:
         job, missing = pickle.loads(data)
-        for look in attend(job, field, protocol, points, missing, ties, count):
+        for look in attend(job, field, protocol, missing, ties, count):
             tell()
             pipe.send(look)
         ending: Ending | Exception = Ending(learned)

@@ -6,9 +6,11 @@ Learning and judging are timed apart, and what is asked is never learned from.
 
 from __future__ import annotations
 
+import copy
 import itertools
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -159,15 +161,16 @@ def follow(
     course: Course,
     points: Sequence[int],
     *,
-    skip: Collection[int] = (),
+    cuts: Sequence[int] | None = None,
     rows_at_once: int | None = None,
     progress: Callable[[int], None] | None = None,
 ) -> Iterator[Look]:
     """Stream the course through `hasher` once, and judge it at each of `points`.
 
     points: numbers of learned rows, rising; the stream ends at the last.
-    skip: points that nobody needs judged. The hasher is fed in the same pieces all the same, so that a
-        continued measurement sees the same model as one in a single go.
+    cuts: numbers of learned rows, rising, at which a call of `partial_fit` ends in any case; `points`, if not given.
+        With the same cuts the model after n rows is the same whatever the points are: a point within a piece is
+        judged by a copy of the hasher, which learns the piece up to there.
     rows_at_once: rows for each call of `partial_fit`. By default the smallest multiple of the hasher's
         `batch_size` that is at least 100: so few that nobody can look ahead in the stream, so many that it is
         not the cost of a call that is timed. At least 1,000 where it has a feature map, which the first call
@@ -182,27 +185,56 @@ def follow(
     500 0.5
     1500 0.5
     """
-    points = [0, *points]
-    if len(points) < 2 or any(b <= a for a, b in itertools.pairwise(points)):
-        raise ValueError(f"checkpoints are {points[1:]}: they have to be whole numbers from 1, rising")
+    cuts = points if cuts is None else cuts
+    for what, numbers in (("checkpoints", points), ("cuts", cuts)):
+        if not len(numbers) or any(b <= a for a, b in itertools.pairwise([0, *numbers])):
+            raise ValueError(f"{what} are {list(numbers)}: they have to be whole numbers from 1, rising")
     if points[-1] > len(course.X):
         raise ValueError(f"checkpoint {points[-1]} lies behind the end of the stream, {len(course.X)} rows")
     if rows_at_once is None:
         rows_at_once = _rows_at_once(hasher)
     elif rows_at_once < 1:
         raise ValueError(f"rows_at_once is {rows_at_once}: it has to be 1 or more")
-    train_seconds = 0.0
-    for start, stop in itertools.pairwise(points):
+    tell = progress or (lambda rows: None)
+    train_seconds, waiting = 0.0, deque(points)
+    for begin, end in _pieces(cuts, rows_at_once):
+        while waiting and waiting[0] < end:
+            n = waiting.popleft()
+            aside = copy.deepcopy(hasher) if waiting else hasher
+            spent = _learn(aside, course, begin, n)
+            if not waiting:
+                tell(n - begin)
+            yield Look(n, {**course.judge(aside, n), "train_seconds": train_seconds + spent}, course.ties)
+        if not waiting:
+            return
+        train_seconds += _learn(hasher, course, begin, end)
+        tell(end - begin)
+        if waiting[0] == end:
+            waiting.popleft()
+            yield Look(end, {**course.judge(hasher, end), "train_seconds": train_seconds}, course.ties)
+
+
+def _pieces(cuts: Sequence[int], rows_at_once: int) -> Iterator[tuple[int, int]]:
+    """Where pieces of the stream begin and end, without an end of their own.
+
+    >>> list(itertools.islice(_pieces([5, 8], 4), 5))
+    [(0, 4), (4, 5), (5, 8), (8, 12), (12, 16)]
+    """
+    start = 0
+    for stop in cuts:
         for begin in range(start, stop, rows_at_once):
-            rows = slice(begin, min(begin + rows_at_once, stop))
-            clock = time.perf_counter()
-            hasher.partial_fit(course.X[rows], course.y[rows])
-            train_seconds += time.perf_counter() - clock
-            if progress is not None:
-                progress(rows.stop - begin)
-        if stop not in skip:
-            scores = course.judge(hasher, stop)
-            yield Look(stop, {**scores, "train_seconds": train_seconds}, course.ties)
+            yield begin, min(begin + rows_at_once, stop)
+        start = stop
+    for begin in itertools.count(start, rows_at_once):
+        yield begin, begin + rows_at_once
+
+
+def _learn(hasher: Streamed, course: Course, begin: int, end: int) -> float:
+    """Learn from rows `begin` to `end`, and say how many seconds that took."""
+    X, y = course.X[begin:end], course.y[begin:end]
+    clock = time.perf_counter()
+    hasher.partial_fit(X, y)
+    return time.perf_counter() - clock
 
 
 def _rows_at_once(hasher: Streamed) -> int:
