@@ -42,6 +42,13 @@ class Diverging(Moving):
         return super()._learn(X, labels)
 
 
+class Mistaken(Moving):
+    """Divides by nothing: a mistake of who wrote it, no divergence."""
+
+    def _learn(self, X: np.ndarray, labels: Any) -> bool:
+        return bool(1 / (len(X) - len(X)))
+
+
 class Killed(Moving):
     """Has its process killed after 250 rows, as the system does where memory runs out."""
 

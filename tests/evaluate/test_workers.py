@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 from collections import Counter
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -77,8 +78,10 @@ def test_an_exception_in_a_worker_reaches_the_caller(field: evaluate.Field, tmp_
     wrong = evaluate.Job("Moving", odd.Moving, 8, 0, {"batch_size": 0})
     with pytest.raises(ValueError, match="batch_size") as refused:
         evaluate.run([right, wrong], field, results, protocol=odd.InWorker(), workers=2)
-    assert refused.value.__notes__[0].startswith("In a worker process")
-    assert "_check_parameters" in refused.value.__notes__[0]
+    job, where = refused.value.__notes__
+    assert job == "While measuring Moving(batch_size=0), 8 bits, run 0"
+    assert where.startswith("In a worker process")
+    assert "_check_parameters" in where
 
 
 def test_an_exception_that_cannot_be_sent_is_put_into_words() -> None:
@@ -109,6 +112,44 @@ def test_one_thread_also_in_this_process_and_only_while_it_works(
             assert threadpool_info() == before
     assert asked == [1, 1]
     assert {library["num_threads"] for library in before} == {2}
+
+
+@pytest.mark.parametrize("others", [0, 1])
+def test_a_replacement_that_is_killed_before_it_is_ready(
+    field: evaluate.Field, monkeypatch: pytest.MonkeyPatch, others: int
+) -> None:
+    """The workers that are left go on; where there is none, it is said, without advice on scripts."""
+    made: list[workers._Worker] = []
+
+    class Short(workers._Worker):
+        def __init__(self, task: tuple[Any, ...]) -> None:
+            super().__init__(task)
+            made.append(self)
+            if len(made) > 1 + others:
+                self.process.kill()
+
+    monkeypatch.setattr(workers, "_Worker", Short)
+    killed = evaluate.Job("Killed", odd.Killed, 8, 0, {"batch_size": 50})
+    moving = evaluate.jobs({"Moving": odd.Moving}, bits=[8], runs=4)
+    todo = [(job, [100, 200, 300]) for job in (killed, *moving)]
+    events = []
+    with pytest.raises(evaluate.WorkerError) if not others else nullcontext() as raised:
+        for job, event in workers.side_by_side(todo, field, protocols.Paper(), "paper", 1 + others):
+            events.append((job, event))
+    endings = {str(job): event.lost for job, event in events if isinstance(event, workers.Ending)}
+    assert "SIGKILL" in endings.pop(str(killed))
+    assert len(made) == 2 + others
+    if others:
+        assert endings == dict.fromkeys(map(str, moving), "")
+    else:
+        said = str(raised.value)
+        assert endings == {}
+        assert (
+            "was killed (SIGKILL, as the system does where memory runs out) before it could take a job"
+            in said
+        )
+        assert "jobs that nobody began: 4" in said
+        assert "__main__" not in said
 
 
 def test_what_cannot_be_sent_is_refused_before_anything_starts(

@@ -16,7 +16,7 @@ images into vectors; `open_rows` reads files of any size in pieces.
 """
 
 from hashstream.datasets.catalogue import CATALOGUE, can_be_downloaded, find, load
-from hashstream.datasets.dataset import Dataset, from_arrays
+from hashstream.datasets.dataset import Dataset, fingerprint, from_arrays
 from hashstream.datasets.files import load_file
 from hashstream.datasets.folders import DatasetError, cache_folder, data_folder
 from hashstream.datasets.images import image_features
@@ -37,6 +37,7 @@ __all__ = [
     "centred_unit",
     "data_folder",
     "find",
+    "fingerprint",
     "from_arrays",
     "image_features",
     "load",

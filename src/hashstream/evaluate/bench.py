@@ -23,6 +23,7 @@ from hashstream.evaluate.job import Job, attend, jobs
 from hashstream.evaluate.protocols import Field, Look, Paper, Protocol, metric_row
 from hashstream.evaluate.results import DIVERGED, Results
 from hashstream.evaluate.workers import Ending, WorkerError, side_by_side
+from hashstream.hashers import DivergenceError
 
 __all__ = ["Job", "News", "WorkerError", "jobs", "measure", "pending", "run"]
 
@@ -59,9 +60,11 @@ def measure(
     A hasher that diverges has this appended, too, and the exception goes on.
     """
     protocol = protocol or Paper()
+    results.check_data(field.dataset, field.fingerprint)
     missing = pending(job, field.dataset, points, results, protocol=protocol, ties=ties)
     if not missing:
         return
+    results.mark_data(field.dataset, field.fingerprint)
     columns, learned = job.columns(field.dataset, protocol.name), 0
 
     def count(rows: int) -> None:
@@ -74,7 +77,7 @@ def measure(
         for look in attend(job, field, protocol, missing, ties, count):
             results.append(look.rows(**columns))
             yield look
-    except ArithmeticError:
+    except DivergenceError:
         results.append([_divergence(columns, learned)])
         raise
 
@@ -118,9 +121,11 @@ def run(
         to call with more than one worker below `if __name__ == "__main__":`, since workers import it.
     watch: called with each piece of news, in the calling thread.
 
-    Results are written by this process alone. A hasher that diverges is a fact about its settings, kept in the
-    results, and the other jobs go on. They also go on where a worker is killed; then WorkerError is raised at the end,
-    and names the jobs that were lost. Any other exception in a job is raised at once.
+    Results are written by this process alone: ValueError where another one is measuring into the same file, or where
+    the file has figures of other data with the same name. A hasher that diverges (DivergenceError) is a fact about its
+    settings, kept in the results, and the other jobs go on. They also go on where a worker is killed; then WorkerError
+    is raised at the end, and names the jobs that were lost. Any other exception in a job is raised at once, with a note
+    that names the job.
     """
     protocol = protocol or Paper()
     usual = protocol.points(field)
@@ -131,7 +136,26 @@ def run(
         )
     if workers < 1:
         raise ValueError(f"workers is {workers}: it has to be 1 or more")
-    tell = watch or (lambda news: None)
+    results.check_data(field.dataset, field.fingerprint)
+    if any(pending(job, field.dataset, points, results, protocol=protocol, ties=ties) for job in jobs):
+        with results.writing():
+            results.mark_data(field.dataset, field.fingerprint)
+            _run(jobs, field, results, protocol, points, ties, workers, watch or (lambda news: None))
+    elif watch is not None:
+        for job in jobs:
+            watch(News(job, done=True))
+
+
+def _run(
+    jobs: Sequence[Job],
+    field: Field,
+    results: Results,
+    protocol: Protocol,
+    points: Sequence[int],
+    ties: str,
+    workers: int,
+    tell: Callable[[News], None],
+) -> None:
     todo = []
     for job in jobs:
         if missing := pending(job, field.dataset, points, results, protocol=protocol, ties=ties):
@@ -152,7 +176,7 @@ def run(
         try:
             for look in measure(job, field, points, results, protocol=protocol, ties=ties, progress=count):
                 tell(News(job, look=look))
-        except ArithmeticError as problem:
+        except DivergenceError as problem:
             error = str(problem)
         tell(News(job, rows=left, error=error, done=True))
 

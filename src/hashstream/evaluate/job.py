@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -11,7 +12,10 @@ from threadpoolctl import threadpool_limits
 from hashstream.evaluate.protocols import Field, Look, Protocol, Streamed, follow
 from hashstream.evaluate.results import COLUMNS
 
-__all__ = ["Job", "attend", "jobs"]
+__all__ = ["MEASURING", "Job", "attend", "jobs"]
+
+MEASURING = "While measuring "
+"""How the note on an exception begins that names the job."""
 
 
 @dataclass(frozen=True)
@@ -77,13 +81,23 @@ def attend(
     BLAS and OpenMP have one thread while it learns and is judged. So figures depend neither on the number of cores
     (sums are taken in another order with more threads) nor on what runs beside, and times are those of one core.
     """
-    with threadpool_limits(1):
+    with threadpool_limits(1), _named(job):
         hasher = job.method(n_bits=job.bits, random_state=job.run, **job.settings)
         course = protocol.course(field, job.run, ties=ties)
     looks = follow(hasher, course, points, cuts=protocol.points(field), progress=progress)
     while True:
-        with threadpool_limits(1):  # not while the caller has the look
+        with threadpool_limits(1), _named(job):  # not while the caller has the look
             look = next(looks, None)
         if look is None:
             return
         yield look
+
+
+@contextmanager
+def _named(job: Job) -> Iterator[None]:
+    """Whatever is raised within has a note that names the job."""
+    try:
+        yield
+    except Exception as error:
+        error.add_note(f"{MEASURING}{job}")
+        raise

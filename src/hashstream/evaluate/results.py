@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Mapping, Sequence
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from math import isnan, nan
 from pathlib import Path
 from statistics import mean, stdev
 from typing import Any
 
+from hashstream.evaluate.lock import WriterLock
 from hashstream.evaluate.protocols import Protocol, metric_row
 
 __all__ = ["COLUMNS", "DIVERGED", "Results", "Summary", "in_hindsight", "summarise"]
@@ -23,36 +26,108 @@ DIVERGED = "diverged_rows"
 class Results:
     """A results file: rows with COLUMNS, only ever appended to.
 
-    A last line that was cut off (the machine went down in the middle of it) is removed on opening.
+    Opening it only reads: a file that is not there is made with the first row, and a last line that was cut off (the
+    machine went down in the middle of it) is left out, and removed when rows are added. Of rows that have all but the
+    value in common the first counts. One process at a time adds rows; another one's are read before.
+
+    Beside it, results.datasets.json has a fingerprint of each data set that was measured here, so that figures of
+    another file with the same name are not mistaken for its own.
     """
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self.rows: list[dict[str, Any]] = []
-        path.parent.mkdir(parents=True, exist_ok=True)
+        self._known: set[tuple[Any, ...]] = set()
+        self._diverged: dict[tuple[Any, ...], int] = {}
+        self._size = 0  # of what has been read
+        self._lock: WriterLock | None = None
         if path.exists():
             self._read()
-        if not self.path.exists() or not self.path.stat().st_size:
-            self.path.write_text(",".join(COLUMNS) + "\n")
-        self._known = {self._key(row) for row in self.rows}
-        self._diverged = self._divergences(self.rows)
 
     def _read(self) -> None:
-        text = self.path.read_text()
+        """Take in what the file has, beside what is known."""
+        text = self.path.read_bytes().decode()
+        head = ",".join(COLUMNS)
         whole = text[: text.rfind("\n") + 1]
-        if whole != text:
-            self.path.write_text(whole)
         reader = csv.DictReader(io.StringIO(whole))
-        if whole and tuple(reader.fieldnames or ()) != COLUMNS:
-            raise ValueError(
-                f"{self.path} is not a results file: its first line has to be {','.join(COLUMNS)}"
-            )
+        if tuple(reader.fieldnames or COLUMNS) != COLUMNS or not (whole or head.startswith(text)):
+            raise ValueError(f"{self.path} is not a results file: its first line has to be {head}")
+        rows = []
         for row in reader:
             try:
                 numbers = {name: int(row[name]) for name in ("bits", "run", "n_train")}
-                self.rows.append({**row, **numbers, "value": float(row["value"])})
+                rows.append({**row, **numbers, "value": float(row["value"])})
             except (TypeError, ValueError):
                 raise ValueError(f"{self.path}, line {reader.line_num}, is not a row of results") from None
+        self._add(rows)
+        self._size = len(whole.encode())
+
+    def _add(self, rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+        """Keep those rows that are new, and return them."""
+        new = {self._key(row): row for row in reversed(rows) if self._key(row) not in self._known}
+        added = list(new.values())[::-1]
+        self.rows += added
+        self._known |= new.keys()
+        self._diverged |= self._divergences(added)
+        return added
+
+    @contextmanager
+    def writing(self) -> Iterator[None]:
+        """Nobody else adds rows meanwhile; ValueError, which says who does, where somebody is at it already.
+
+        What others have added before is read first.
+        """
+        if self._lock is not None:
+            yield
+            return
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        self._lock = WriterLock(self.path)
+        try:
+            if not self.path.exists():
+                self._size = 0
+            elif self.path.stat().st_size != self._size:
+                self._read()
+            yield
+        finally:
+            self._lock.release()
+            self._lock = None
+
+    def check_data(self, dataset: str, fingerprint: str) -> None:
+        """ValueError where rows of a data set with this name came from other data.
+
+        fingerprint: of the data at hand, `Field.fingerprint`.
+        """
+        known = self._fingerprints().get(dataset, fingerprint)
+        if known != fingerprint:
+            raise ValueError(
+                f"{self.path} has figures of another {dataset}: other vectors or labels than those read now, under the "
+                "same name. Take another folder, or another name for the file"
+            )
+
+    def mark_data(self, dataset: str, fingerprint: str) -> None:
+        """`check_data`, and keep the fingerprint where there is none for this name yet."""
+        with self.writing():
+            self.check_data(dataset, fingerprint)
+            known = self._fingerprints()
+            if dataset not in known:
+                text = json.dumps({**known, dataset: fingerprint}, indent=1, sort_keys=True)
+                half = self._beside.with_name(f"{self._beside.name}.half")
+                half.write_text(f"{text}\n")
+                half.replace(self._beside)
+
+    @property
+    def _beside(self) -> Path:
+        return self.path.with_name(f"{self.path.stem}.datasets.json")
+
+    def _fingerprints(self) -> dict[str, str]:
+        if not self._beside.exists():
+            return {}
+        try:
+            return {str(name): str(value) for name, value in json.loads(self._beside.read_text()).items()}
+        except (ValueError, AttributeError):
+            raise ValueError(
+                f"{self._beside} cannot be read: it has to be a JSON object with a fingerprint for each data set"
+            ) from None
 
     @staticmethod
     def _key(row: Mapping[str, Any]) -> tuple[Any, ...]:
@@ -76,14 +151,14 @@ class Results:
 
     def append(self, rows: Sequence[dict[str, Any]]) -> None:
         """Add those that are new, in one write."""
-        new = [row for row in rows if self._key(row) not in self._known]
-        lines = io.StringIO()
-        csv.DictWriter(lines, COLUMNS, lineterminator="\n").writerows(new)
-        with self.path.open("a") as file:
-            file.write(lines.getvalue())
-        self.rows += new
-        self._known |= {self._key(row) for row in new}
-        self._diverged |= self._divergences(new)
+        with self.writing():
+            lines = io.StringIO()
+            csv.DictWriter(lines, COLUMNS, lineterminator="\n").writerows(self._add(rows))
+            head = "" if self._size else ",".join(COLUMNS) + "\n"
+            with self.path.open("ab") as file:
+                file.truncate(self._size)  # what is behind is a line that was cut off
+                file.write((head + lines.getvalue()).encode())
+                self._size = file.tell()
 
 
 @dataclass(frozen=True)
@@ -129,38 +204,64 @@ def _summaries(groups: Mapping[Group, Sequence[float]]) -> list[Summary]:
 
 
 def summarise(
-    results: Results, dataset: str, metrics: Sequence[str], ties: str, protocol: str = "paper"
+    results: Results,
+    dataset: str,
+    metrics: Sequence[str],
+    ties: str,
+    protocol: str = "paper",
+    *,
+    runs: int | None = None,
 ) -> list[Summary]:
     """One entry for each code length, method, checkpoint and metric in the results, sorted in this order.
 
     metrics: plain names, as the protocol's looks have them ("mAP", "train_seconds").
+    runs: only runs 0 to `runs` - 1 are counted; all that are there, if not given.
     """
     names = {metric_row(name, ties): name for name in metrics}
     groups: dict[Group, list[float]] = {}
     for row in results.rows:
-        if row["dataset"] == dataset and row["protocol"] == protocol and row["metric"] in names:
+        if (
+            row["dataset"] != dataset
+            or row["protocol"] != protocol
+            or (runs is not None and row["run"] >= runs)
+        ):
+            continue
+        if row["metric"] in names:
             key = (row["bits"], row["method"], row["n_train"], names[row["metric"]])
             groups.setdefault(key, []).append(row["value"])
     return _summaries(groups)
 
 
 def in_hindsight(
-    results: Results, dataset: str, protocol: Protocol, points: Sequence[int], ties: str
+    results: Results,
+    dataset: str,
+    protocol: Protocol,
+    points: Sequence[int],
+    ties: str,
+    *,
+    runs: int | None = None,
 ) -> list[Summary]:
     """What only whole runs can tell (`Protocol.hindsight`: areas under curves, forgetting, time to recover).
 
     points: those that make a run whole; runs that lack one are left out. One entry for each code length, method and
     metric, with the last point as its n_train.
+    runs: only runs 0 to `runs` - 1 are counted; all that are there, if not given.
     """
-    runs: dict[tuple[int, str, int], dict[str, dict[int, float]]] = {}
+    seen: dict[tuple[int, str, int], dict[str, dict[int, float]]] = {}
     wanted = set(points)
     for row in results.rows:
-        if row["dataset"] == dataset and row["protocol"] == protocol.name and row["n_train"] in wanted:
-            curves = runs.setdefault((row["bits"], row["method"], row["run"]), {})
+        if (
+            row["dataset"] != dataset
+            or row["protocol"] != protocol.name
+            or (runs is not None and row["run"] >= runs)
+        ):
+            continue
+        if row["n_train"] in wanted:
+            curves = seen.setdefault((row["bits"], row["method"], row["run"]), {})
             curves.setdefault(row["metric"], {})[row["n_train"]] = row["value"]
     groups: dict[Group, list[float]] = {}
     metrics = [metric_row(name, ties) for name in protocol.metrics()]
-    for (bits, method, _), curves in runs.items():
+    for (bits, method, _), curves in seen.items():
         if any(curves.get(name, {}).keys() != wanted for name in metrics):
             continue
         plain = {name.removesuffix(f"[{ties}]"): curve for name, curve in curves.items()}

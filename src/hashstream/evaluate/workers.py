@@ -28,6 +28,7 @@ import numpy as np
 
 from hashstream.evaluate.job import Job, attend
 from hashstream.evaluate.protocols import Field, Look, Protocol
+from hashstream.hashers import DivergenceError
 
 __all__ = ["Ending", "WorkerError", "side_by_side"]
 
@@ -64,12 +65,14 @@ def side_by_side(
 ) -> Generator[tuple[Job, Event]]:
     """Attend the jobs, each with its missing points, in `workers` processes, and yield what they report.
 
-    Jobs begin in the given order, each as soon as a worker is free. An exception in a job is raised here. Whatever
-    ends this iterator (an exception, Ctrl-C, `close`), ends all workers at once.
+    Jobs begin in the given order, each as soon as a worker is free. A worker that is killed takes its job with it and
+    is replaced; where the new one does not come up, those that are left go on. An exception in a job is raised here.
+    Whatever ends this iterator (an exception, Ctrl-C, `close`), ends all workers at once.
     """
     waiting = deque((job, _sent((job, list(missing)), job)) for job, missing in todo)
     _sent(protocol, protocol)
     crew: list[_Worker] = []
+    started = False  # whether any worker has
     with tempfile.TemporaryDirectory(prefix="hashstream-", ignore_cleanup_errors=True) as folder:
         features = Path(folder) / "X.npy"
         np.save(features, field.X)
@@ -84,14 +87,19 @@ def side_by_side(
                     if message is None:
                         crew.remove(worker)
                         how = worker.how_it_ended()
-                        if not worker.ready:
+                        if not worker.ready and not started:
                             raise WorkerError(_STILLBORN.format(how=how))
+                        if not worker.ready:  # there is room for fewer than were asked for
+                            workers = len(crew)
+                            if not crew:
+                                raise WorkerError(_NO_MORE.format(how=how, left=len(waiting)))
                         if job is not None:
                             yield job, Ending(lost=how)
                     elif isinstance(message, BaseException):
                         raise message
                     elif job is not None:
                         yield job, message
+                    started = started or worker.ready
                     if message == READY or isinstance(message, Ending):
                         worker.take(waiting.popleft() if waiting else None)
         finally:
@@ -102,6 +110,11 @@ def side_by_side(
 _STILLBORN = (
     "a worker process {how} before its first job. In a script, call with workers=1, or below "
     'if __name__ == "__main__": since every worker imports the script.'
+)
+
+_NO_MORE = (
+    "a worker process {how} before it could take a job, and there is no other left; jobs that nobody began: {left}. "
+    "What was measured is kept: the same call goes on from there, with fewer workers where memory was short."
 )
 
 
@@ -230,7 +243,7 @@ def _work(pipe: Connection, data: bytes, field: Field, protocol: Protocol, ties:
         ending: Ending | Exception = Ending(learned)
     except BrokenPipeError:
         raise
-    except ArithmeticError as problem:
+    except DivergenceError as problem:
         ending = Ending(learned, diverged=str(problem) or type(problem).__name__)
     except Exception as problem:
         ending = _portable(problem)

@@ -40,17 +40,34 @@ class Streamed(Protocol):
 
 @dataclass(frozen=True)
 class Field:
-    """Where methods are compared: features (n, d) float32 and labels (n,) of a data set, and its setting."""
+    """Where methods are compared: features (n, d) float32 and labels (n,) of a data set, and its setting.
+
+    fingerprint: what tells the data from others of the same name; of X and y, where it is not given.
+    """
 
     dataset: str
     X: np.ndarray
     y: np.ndarray
     setting: Setting
+    fingerprint: str = ""
+
+    def __post_init__(self) -> None:
+        if not self.fingerprint:
+            object.__setattr__(self, "fingerprint", datasets.fingerprint(self.X, self.y))
 
     @classmethod
     def of(cls, data: datasets.Dataset) -> Field:
-        """The data set as the paper's experiments see it: centred, unit length."""
-        return cls(data.name, datasets.centred_unit(data.X), data.y, setting_of(data.name, data.y))
+        """The data set as the paper's experiments see it: centred, unit length.
+
+        ValueError where it has one class: every answer is right then.
+        """
+        if len(data.y) and (data.y == data.y[0]).all():
+            raise ValueError(f"{data.name} has one class, {data.y[0]}: there is nothing to tell apart")
+        X, mark = (
+            datasets.centred_unit(data.X),
+            datasets.fingerprint(data.X, data.y),
+        )  # of the data as they came
+        return cls(data.name, X, data.y, setting_of(data.name, data.y), mark)
 
     def split(self, seed: int) -> datasets.Split:
         """Queries, retrieval set and stream of run `seed`, as the setting says."""
