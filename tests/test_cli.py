@@ -21,8 +21,10 @@ from typer.testing import CliRunner
 
 import hashstream
 from hashstream import cli, datasets, evaluate
+from hashstream.cli import common
 from hashstream.cli.common import enough_workers
 from hashstream.evaluate import protocols
+from hashstream.hashers import registry
 from hashstream.terminal import watch_jobs
 
 
@@ -108,7 +110,103 @@ def test_a_run_that_diverges_is_told_and_the_others_go_on(tmp_path: Path) -> Non
     assert result.exit_code == 0, result.output
     assert "run 0:" in result.output
     assert "run 1:" in result.output
-    assert "none" in result.output
+    assert "none" not in result.output
+    assert {row["n_train"] for row in evaluate.Results(tmp_path / "results.csv").rows} == {0}
+    head, below = result.output.splitlines()[-3:-1]
+    assert head.split()[:3] == ["FCOH(learning_rate=1000000.0)", "32", "0"]
+    assert head.count("diverged after") == 4
+    assert below.count("0 rows") == 4
+    assert "(2 diverged)" in below
+
+
+def test_a_mistake_in_a_method_is_raised_and_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(hashstream.LSH, "_learn", lambda self, X, labels: 1 // 0)
+    result = bench(tmp_path, "--methods", "LSH")
+    assert isinstance(result.exception, ZeroDivisionError)
+    assert result.exception.__notes__ == ["While measuring LSH, 32 bits, run 0"]
+    assert not (tmp_path / "results.csv").exists()
+
+    def refuse(self: Any, X: np.ndarray, labels: Any) -> bool:
+        raise ValueError("not with me")
+
+    monkeypatch.setattr(hashstream.LSH, "_learn", refuse)
+    arguments = ["bench", "--dataset", "digits", "--methods", "LSH", "--out", tmp_path, "--workers", 1]
+    assert refused(*arguments) == "hashstream: not with me While measuring LSH, 32 bits, run 0"
+
+
+def test_only_the_runs_that_are_asked_for_are_summarised(tmp_path: Path) -> None:
+    first = bench(tmp_path, "--methods", "LSH", "--runs", 1)
+    bench(tmp_path, "--methods", "LSH", "--runs", 3)
+    again = bench(tmp_path, "--methods", "LSH", "--runs", 1)
+    lines = [[x for x in out.output.splitlines() if x.startswith("LSH")] for out in (first, again)]
+    assert lines[0] == lines[1]
+    assert len(lines[0]) == 1
+    assert "±" not in lines[0][0]
+
+
+def test_another_file_of_the_same_name_is_refused(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    for folder in ("a", "b"):
+        (tmp_path / folder).mkdir()
+        np.savez(tmp_path / folder / "mine.npz", X=rng.standard_normal((180, 6)), y=np.arange(180) % 3)
+    options = ["--methods", "LSH", "--runs", 1, "--out", tmp_path / "out"]
+    assert call("bench", "--dataset", tmp_path / "a" / "mine.npz", *options).exit_code == 0
+    kept = (tmp_path / "out" / "results.csv").read_text()
+    said = refused("bench", "--dataset", tmp_path / "b" / "mine.npz", *options)
+    assert "has figures of another mine.npz" in said
+    assert "has figures of another mine.npz" in refused(
+        "tune", "--dataset", tmp_path / "b" / "mine.npz", "--method", "OSH", "--out", tmp_path / "out"
+    )
+    assert (tmp_path / "out" / "results.csv").read_text() == kept
+    np.savez(tmp_path / "one.npz", X=rng.standard_normal((180, 6)), y=np.zeros(180, int))
+    assert "has one class, 0: there is nothing to tell apart" in refused(
+        "bench", "--dataset", tmp_path / "one.npz", *options
+    )
+
+
+METHOD = "from hashstream import LSH\nclass {name}(LSH):\n    pass\n"
+
+
+def test_a_method_from_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    monkeypatch.setattr(registry, "_METHODS", dict(registry._METHODS))
+    (tmp_path / "methods").mkdir()
+    file = tmp_path / "methods" / "of_my_own.py"
+    file.write_text(METHOD.format(name="FromAFile"))
+    options = ["--dataset", "digits", "--runs", 2, "--checkpoints", "500", "--out", tmp_path, "--bits", 8]
+    result = call("bench", *options, "--methods", f"{file}:FromAFile", "--workers", 2)  # workers find it, too
+    assert result.exit_code == 0, result.output
+    rows = evaluate.Results(tmp_path / "results.csv").rows
+    assert {(row["method"], row["run"]) for row in rows} == {("FromAFile", 0), ("FromAFile", 1)}
+    del sys.modules["of_my_own"]
+    (tmp_path / "methods" / "csv.py").write_text(METHOD.format(name="Taken"))
+    for name, says in (
+        ("nowhere.py:X", "there is no file"),
+        (f"{tmp_path / 'methods' / 'csv.py'}:Taken", "Python has another module csv already"),
+        ("csv:Taken", "csv:Taken: there is no Taken in csv"),
+        ("nomod:X", "nomod:X: No module named 'nomod'"),
+        (":X", ":X: Empty module name"),
+        ("csv:", "csv:: there is no name in csv"),
+    ):
+        assert says in refused("bench", *options, "--methods", name)
+
+
+def test_what_cannot_be_is_refused_before_data_are_loaded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    loaded = []
+    monkeypatch.setattr(datasets, "load", lambda name, **_: loaded.append(name))
+    for command, options, says in (
+        ("bench", ["--bits", "8,2000"], "n_bits must be at least 1 and at most 1024, not 2000"),
+        ("bench", ["--set", "batch_size=0"], "batch_size"),
+        ("bench", ["--checkpoints", "many"], "--checkpoints 'many'"),
+        ("bench", ["--protocol", "drift", "--checkpoints", "5"], "drift decides by itself"),
+        ("tune", ["--by", "foo"], "by is 'foo': it has to be one of mAP"),
+        ("tune", ["--try", "nope=1"], "--try nope: FCOH does not have it"),
+        ("tune", ["--try", "batch_size=10,0"], "batch_size"),
+    ):
+        assert says in refused(command, "--dataset", "digits", "--out", tmp_path, *options)
+    assert loaded == []
 
 
 def test_ctrl_c_keeps_what_was_measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -212,6 +310,7 @@ def test_perf_runs_a_benchmark_of_the_checkout(checkout: Path) -> None:
     finally:
         for name in [name for name in sys.modules if name.split(".")[0] == "benchmarks"]:
             del sys.modules[name]
+    assert cli.benchmarks() == ["toy"]
     assert (quick.exit_code, quick.output) == (0, "toy True\n")
     assert (full.exit_code, full.output) == (1, "toy False\n")
     assert "choose from toy" in refused("perf", "tyo")
@@ -219,6 +318,12 @@ def test_perf_runs_a_benchmark_of_the_checkout(checkout: Path) -> None:
 
 def test_perf_outside_a_checkout_says_so(checkout: Path) -> None:
     assert "run this in a checkout" in refused("perf", "hamming")
+    assert cli.benchmarks() == []
+
+
+def test_the_benchmarks_that_exist_are_in_the_help() -> None:
+    said = " ".join(call("perf", "--help").output.replace("│", "").split())
+    assert f"Which benchmark: {', '.join(cli.benchmarks()) or 'one of those in benchmarks/'}." in said
 
 
 def test_methods_are_listed() -> None:
@@ -355,6 +460,20 @@ def test_little_to_do_is_done_here(monkeypatch: pytest.MonkeyPatch) -> None:
     assert enough_workers(0, 1_500, 64) == 1
     assert enough_workers(0, 20_000, 784) == 3
     assert enough_workers(2, 1, 1) == 2
+
+
+def test_workers_are_no_more_than_fit_into_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "sched_getaffinity", lambda pid: set(range(8)), raising=False)
+    for free, workers in ((None, 8), (10_000, 8), (3_999, 3), (10, 1)):
+        monkeypatch.setattr(common, "free_memory", lambda free=free: free)
+        assert enough_workers(0, 20_000, 784, 1_000) == workers
+        assert enough_workers(5, 20_000, 784, 1_000) == 5  # who asks, gets
+    monkeypatch.undo()
+    free = common.free_memory()
+    whole = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    assert free is not None
+    assert 0 < free < whole
+    assert "fewer where memory" in " ".join(call("bench", "--help").output.replace("│", "").split())
 
 
 def test_the_bar_counts_rows_and_tells_errors() -> None:

@@ -78,6 +78,8 @@ def test_list_says_of_each_whether_it_is_here_or_how_to_get_it(
     for name in ("cifar10", "cifar10-vgg16", "tinyimagenet200", "places205"):
         assert f"{name} {datasets.CATALOGUE[name].file}\n  {datasets.CATALOGUE[name].origin}" in said
     assert said.count("by hand") == 4
+    for entry in datasets.CATALOGUE.values():
+        assert f"\n  {entry.about}\n" in said
     assert "~ 2,448,873 x 128" in said
     (tmp_path / "own").mkdir()
     (tmp_path / "own" / "Places205_AlexNet_fc7_PCA128.mat").touch()
@@ -85,6 +87,19 @@ def test_list_says_of_each_whether_it_is_here_or_how_to_get_it(
     said = call("list").output
     assert said.count("by hand") == 3
     assert "HASHSTREAM_DATA" in next(line for line in said.splitlines() if line.startswith("places205"))
+
+
+def test_list_fits_into_80_columns(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A line for each name, unbroken, and a line that says what it is."""
+    monkeypatch.setenv("COLUMNS", "80")
+    lines = call("list").output.splitlines()
+    for i, (name, entry) in enumerate(datasets.CATALOGUE.items()):
+        line = lines[2 * i]
+        assert line.startswith(f"{name} ")
+        assert f"{entry.rows:,} x {entry.features:,}, {entry.classes} classes" in line
+        assert line.endswith(("by hand", "to download", "scikit-learn"))
+        assert lines[2 * i + 1] == f"  {entry.about}"
+        assert len(line) <= 80
 
 
 def test_fetch_downloads_once_and_says_where_it_lies(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -44,7 +45,11 @@ def test_the_best_are_shown_and_the_command_sets_them(tmp_path: Path) -> None:
     means = [float(line[-3]) for line in table]
     assert means == sorted(means, reverse=True)
     assert f"{sum(values[best]) / 2:.3f}" == f"{means[0]:.3f}"
+    assert "0 of 14 measurements are in" in result.output
+    assert "About 83% of each run's queries were in the streams of the others" in result.output
+    assert "--runs 2 " in result.output
     again = tune(*options)
+    assert "14 of 14 measurements are in" in again.output
     assert len(evaluate.Results(tmp_path / "results.csv").rows) == len(rows)
     assert table[0] in [line.split() for line in again.output.splitlines()]
 
@@ -60,11 +65,11 @@ def test_diverged_trials_are_marked_and_the_printed_command_runs(tmp_path: Path)
     assert "too large for this data" not in result.output  # the table says it
     (command,) = (line for line in result.output.splitlines() if line.startswith("hashstream bench"))
     assert "--set learning_rate=0.01" in command
+    assert "run 0's queries, which nothing has seen yet (of other runs' queries about 83%" in result.output
+    assert "--runs 1 " in command
     arguments = [
         *shlex.split(command)[1:-1],
         str(tmp_path / "results"),
-        "--runs",
-        "1",
         "--checkpoints",
         "500",
     ]
@@ -72,6 +77,33 @@ def test_diverged_trials_are_marked_and_the_printed_command_runs(tmp_path: Path)
     assert judged.exit_code == 0, judged.output
     methods = {row["method"] for row in evaluate.Results(tmp_path / "results" / "results.csv").rows}
     assert methods == {"FCOH(gradient_scale='bits', learning_rate=0.01, passes=1)"}
+
+
+def test_the_bar_of_a_continued_tuning_comes_to_its_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bars: list[list[int]] = []
+    watch_jobs = cli.tune.__globals__["watch_jobs"]
+
+    @contextmanager
+    def counting(console: Any, what: str, jobs: int, rows: int) -> Any:
+        bars.append([jobs, rows, 0, 0])
+        with watch_jobs(console, what, jobs, rows) as watch:
+
+            def count(news: evaluate.News) -> None:
+                bars[-1][2] += news.done
+                bars[-1][3] += news.rows
+                watch(news)
+
+            yield count
+
+    monkeypatch.setitem(cli.tune.__globals__, "watch_jobs", counting)
+    for tried in ("0.2", "0.2,0.1"):
+        result = tune("--method", "HCOH", "--bits", 8, "--try", f"learning_rate={tried}", "--out", tmp_path)
+        assert result.exit_code == 0, result.output
+    assert [jobs for jobs, *_ in bars] == [done for _, _, done, _ in bars]
+    assert [rows for _, rows, *_ in bars] == [rows for *_, rows in bars]
+    assert bars[1][1] < bars[0][1] * 2
 
 
 @pytest.mark.parametrize(

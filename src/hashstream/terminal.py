@@ -45,7 +45,7 @@ def watch_jobs(
     errors: whether a line is printed for each job that diverges.
     """
     columns = (
-        TextColumn("{task.description}"),
+        TextColumn("{task.description}", markup=False),
         BarColumn(),
         TextColumn("{task.percentage:>3.0f} %"),
         TimeRemainingColumn(),
@@ -53,7 +53,7 @@ def watch_jobs(
     )
     # A minute of looking back is little where one method takes ten times as long as another.
     with Progress(*columns, console=console, speed_estimate_period=600) as bar:
-        task = bar.add_task(escape(what), total=rows)
+        task = bar.add_task(what, total=rows)
         done, seen = 0, ""
 
         def watch(news: evaluate.News) -> None:
@@ -64,9 +64,9 @@ def watch_jobs(
                 metric, value = next(iter(news.look.scores.items()))
                 seen = f": {news.job}, {metric} {value:.3f}"
             if news.look is not None or news.done:
-                bar.update(task, description=escape(f"{what}{done} of {jobs}{seen}"))
+                bar.update(task, description=f"{what}{done} of {jobs}{seen}")
             if news.error and errors:
-                bar.console.print(f"[yellow]{escape(f'{news.job}: {news.error}')}[/]")
+                bar.console.print(f"[yellow]{escape(f'{news.job}: {news.error}')}[/]", emoji=False)
 
         yield watch
 

@@ -138,6 +138,30 @@ def test_memory_is_bounded_by_the_batch() -> None:
     assert peak < 5_000_000 < n * d * 4 / 10
 
 
+def test_a_hasher_learns_and_encodes_a_stream_in_the_memory_of_a_batch() -> None:
+    """A fortieth of Places205's rows, 128 features, 205 classes: 32 MB if it were held."""
+    n, d = 62_500, 128
+    stream, hasher = Stream(n, d, 205), FCOH(n_bits=32, random_state=0)
+    hasher.partial_fit(*stream.rows(0, 1_000))
+    codes = np.empty((n, 4), np.uint8)
+    tracemalloc.start()
+    try:
+        for X, y in stream.batches(1_000, begin=1_000, end=20_000):
+            hasher.partial_fit(X, y)
+        for begin in range(0, n, 1_000):
+            X, _ = stream.rows(begin, min(begin + 1_000, n))
+            codes[begin : begin + len(X)] = hasher.transform(X)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert hasher.n_seen_ == 20_000
+    assert peak < 8_000_000 < n * d * 4 / 3
+    at = [0, 31_250, n - 1]
+    np.testing.assert_array_equal(
+        codes[at], np.vstack([hasher.transform(stream.rows(i, i + 1)[0]) for i in at])
+    )
+
+
 def test_learning_beats_random_projections_and_spread_makes_it_harder() -> None:
     scores: dict[tuple[str, float], float] = {}
     for spread in (1.0, 2.0):

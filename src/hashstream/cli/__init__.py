@@ -43,7 +43,9 @@ class DemoData(StrEnum):
 
 @app.command(epilog="Example: `hashstream demo --out demo-output --bits 64`")
 def demo(
-    out: Annotated[Path, typer.Option(help="Folder for the table and two pictures; made if it is not there.")],
+    out: Annotated[
+        Path, typer.Option(help="Folder for the table and two pictures; made if it is not there.")
+    ],
     dataset: Annotated[
         DemoData, typer.Option(help="auto is MNIST where it can be had, otherwise digits.")
     ] = DemoData.auto,
@@ -83,9 +85,20 @@ app.add_typer(table_app, name="table")
 app.add_typer(data_app, name="data")
 
 
+def benchmarks() -> list[str]:
+    """The benchmarks of the checkout that this file is in; none where it is in an installed package."""
+    folder = Path(__file__).resolve().parents[3] / "benchmarks"
+    if not (folder / "harness.py").is_file():
+        return []
+    return sorted(path.stem for path in folder.glob("*.py") if "\ndef main(" in f"\n{path.read_text()}")
+
+
 @app.command(epilog="Example: `hashstream perf hamming --quick`")
 def perf(
-    name: Annotated[str, typer.Argument(help="Which benchmark: fcoh, hamming.")],
+    name: Annotated[
+        str,
+        typer.Argument(help=f"Which benchmark: {', '.join(benchmarks()) or 'one of those in benchmarks/'}."),
+    ],
     quick: Annotated[
         bool, typer.Option("--quick", help="Fewer repetitions: a first look, not a result.")
     ] = False,
@@ -95,12 +108,10 @@ def perf(
     Works in a checkout of the sources, where the folder benchmarks is.
     """
     root = Path(__file__).resolve().parents[3]
-    folder = root / "benchmarks"
-    if not (folder / "harness.py").is_file():
+    if not (root / "benchmarks" / "harness.py").is_file():
         fail("the benchmarks are part of the sources, not of the installed package: run this in a checkout.")
-    known = sorted(path.stem for path in folder.glob("*.py") if "\ndef main(" in f"\n{path.read_text()}")
-    if name not in known:
-        fail(f"there is no benchmark {name!r}: choose from {', '.join(known) or 'none yet'}")
+    if name not in benchmarks():
+        fail(f"there is no benchmark {name!r}: choose from {', '.join(benchmarks()) or 'none yet'}")
     sys.path.insert(0, str(root))  # ours, before any other package that is called benchmarks
     if not importlib.import_module(f"benchmarks.{name}").main(quick):
         raise typer.Exit(1)

@@ -14,7 +14,16 @@ from rich.markup import escape
 from rich.table import Table
 
 from hashstream import datasets, evaluate
-from hashstream.cli.common import Ties, choose, console, enough_workers, fail, numbers, paper_settings
+from hashstream.cli.common import (
+    Ties,
+    check_settings,
+    choose,
+    console,
+    enough_workers,
+    fail,
+    numbers,
+    paper_settings,
+)
 from hashstream.cli.common import settings as parse_settings
 from hashstream.evaluate import protocols
 from hashstream.evaluate.reference import REFERENCE
@@ -46,7 +55,9 @@ def bench(
     out: Annotated[Path, typer.Option(help="Folder of results.csv; rows are appended.")],
     methods: Annotated[
         str,
-        typer.Option(help="Names, with commas between, or `all`; `my_module:MyMethod` for one of your own."),
+        typer.Option(
+            help="Names, with commas between, or `all`; `my_module:MyMethod` or `mine.py:MyMethod` for one of your own."
+        ),
     ] = "FCOH,LSH",
     bits: Annotated[str, typer.Option(help="Code lengths, with commas between.")] = "32",
     runs: Annotated[int, typer.Option(min=1, help="Run i has split and method seeded with i, from 0.")] = 3,
@@ -82,8 +93,8 @@ def bench(
         int,
         typer.Option(
             min=0,
-            help="Processes side by side, each on one thread; 0 for one on each core. "
-            "Figures do not depend on it, times may: take 1 to compare them.",
+            help="Processes side by side, each on one thread; 0 for one on each core, or fewer where memory has no "
+            "room for a copy of the features for each. Figures do not depend on it, times may: take 1 to compare them.",
         ),
     ] = 0,
 ) -> None:
@@ -98,14 +109,17 @@ def bench(
         given = parse_settings(settings or [], chosen)
         asked = protocols.named(protocol)
         lengths = numbers(bits, "--bits")
+        check_settings(chosen, lengths, given if configuration is Settings.default else {})
+        looks = _looks(checkpoints, asked)
         data = load_with_bar(dataset, console)
         field = evaluate.Field.of(data)
         if configuration is Settings.paper:
             chosen, whose = paper_settings(chosen, field.dataset)
             if whose != field.dataset:
                 console.print(f"The paper has no settings for {field.dataset}: those for {whose} are taken.")
-        points = _points(checkpoints, asked, field)
+        points = _points(looks, asked, field)
         results = evaluate.Results(out / "results.csv")
+        results.check_data(field.dataset, field.fingerprint)
         jobs = evaluate.jobs(chosen, bits=lengths, runs=runs, settings=given)
         todo = {
             i: missing[-1]
@@ -131,23 +145,28 @@ def bench(
                     protocol=asked,
                     points=points,
                     ties=ties.value,
-                    workers=enough_workers(workers, rows, field.X.shape[1]),
+                    workers=enough_workers(workers, rows, field.X.shape[1], field.X.nbytes),
                     watch=watch,
                 )
-        _summary(results, field.dataset, jobs, asked, points, ties.value)
+        _summary(results, field.dataset, jobs, asked, points, ties.value, runs)
     except (datasets.DatasetError, ValueError, OSError) as error:
         fail(error)
     except KeyboardInterrupt:
         fail(f"stopped. The same command goes on from what is in {out / 'results.csv'}.", code=130)
 
 
-def _points(text: str | None, protocol: protocols.Protocol, field: evaluate.Field) -> list[int]:
-    usual = list(protocol.points(field))
+def _looks(text: str | None, protocol: protocols.Protocol) -> list[int]:
+    """What --checkpoints says; nothing where it is left to the protocol."""
     if text is None:
-        return usual
+        return []
     if not protocol.free_points:
         raise ValueError(f"--checkpoints: {protocol.kind} decides by itself when to look")
-    points = numbers(text, "--checkpoints")
+    return numbers(text, "--checkpoints")
+
+
+def _points(looks: list[int], protocol: protocols.Protocol, field: evaluate.Field) -> list[int]:
+    usual = list(protocol.points(field))
+    points = looks or usual
     if points[-1] > usual[-1]:
         raise ValueError(f"--checkpoints: the stream of {field.dataset} has {usual[-1]:,} rows")
     return points
@@ -160,15 +179,22 @@ def _summary(
     protocol: protocols.Protocol,
     points: Sequence[int],
     ties: str,
+    runs: int,
 ) -> None:
-    """Mean over runs for each method and code length that was asked for."""
+    """Mean over runs for each method, code length and run that was asked for."""
     shown = protocol.highlights(points)
     metrics = list(dict.fromkeys(metric for _, metric in shown))
-    whole = evaluate.in_hindsight(results, dataset, protocol, points, ties) if len(points) > 1 else []
+    whole = (
+        evaluate.in_hindsight(results, dataset, protocol, points, ties, runs=runs) if len(points) > 1 else []
+    )
     found = {
         (s.method, s.bits, s.n_train, s.metric): s
-        for s in [*evaluate.summarise(results, dataset, metrics, ties, protocol.name), *whole]
+        for s in [*evaluate.summarise(results, dataset, metrics, ties, protocol.name, runs=runs), *whole]
     }
+    ended: dict[tuple[str, int], list[int]] = {}
+    for job in jobs:
+        if (n := results.diverged(**job.columns(dataset, protocol.name))) is not None:
+            ended.setdefault((job.label, job.bits), []).append(n)
     table = Table(box=None, padding=(0, 2, 0, 0))
     for head in ("method", "bits", "runs"):
         name = head == "method"
@@ -190,11 +216,14 @@ def _summary(
         known = REFERENCE.get((dataset, label, length), {})
         cells = [found.get((label, length, n, metric)) for n, metric in shown]
         counts = sorted({cell.runs for cell in cells if cell is not None}) or [0]
+        ends = sorted(set(ended.get((label, length), [])))
+        nothing = f"diverged after\n{_range(ends)} rows" if ends else "none"
+        lost = f"\n({len(ended[label, length])} diverged)" if ends else ""
         table.add_row(
             escape(label),
             str(length),
-            "-".join(map(str, counts)),
-            *("none" if cell is None else str(cell) for cell in cells),
+            f"{_range(counts)}{lost}",
+            *(nothing if cell is None else str(cell) for cell in cells),
             *([" / ".join(f"{known[n]:.3f}" for n in (first, last) if n in known)] * beside),
         )
     console.print(f"\n{protocol.question}", highlight=False)
@@ -202,8 +231,15 @@ def _summary(
         f"{dataset}, protocol {protocol.name}, ties {ties!r}: mean ± standard deviation over runs",
         highlight=False,
     )
-    Console(width=max(150, console.width)).print(table)  # whole, though a narrow terminal may break its lines
+    Console(width=max(150, console.width), emoji=False).print(
+        table
+    )  # whole, though a narrow terminal may break its lines
     console.print(f"All rows: {results.path}", soft_wrap=True)
+
+
+def _range(numbers: Sequence[int]) -> str:
+    """Rising numbers, the first and the last of them."""
+    return "-".join(f"{n:,}" for n in dict.fromkeys((numbers[0], numbers[-1])))
 
 
 def _title(metric: str) -> str:

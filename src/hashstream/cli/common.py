@@ -7,7 +7,7 @@ import importlib
 import inspect
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from enum import StrEnum
 from functools import partial
 from pathlib import Path
@@ -17,15 +17,18 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
+from hashstream.evaluate.job import MEASURING
 from hashstream.hashers import methods as registry
 from hashstream.hashers import register
 
 __all__ = [
     "Ties",
+    "check_settings",
     "choose",
     "console",
     "enough_workers",
     "fail",
+    "free_memory",
     "import_method",
     "numbers",
     "paper_settings",
@@ -33,7 +36,7 @@ __all__ = [
     "value_of",
 ]
 
-console = Console()
+console = Console(emoji=False)  # module:Class: is no emoji
 
 LITTLE = 4_000_000
 """Numbers to learn from that take some seconds: 40 streams of digits, a quarter of one of MNIST."""
@@ -48,12 +51,14 @@ class Ties(StrEnum):
 
 def fail(message: object, code: int = 2) -> NoReturn:
     """A mistake of the user's, or of the world's: one sentence, no traceback."""
-    Console(stderr=True).print(f"[bold red]hashstream:[/] {escape(str(message))}", highlight=False)
+    said = [str(message), *(note for note in getattr(message, "__notes__", ()) if note.startswith(MEASURING))]
+    lines = escape("\n".join(said))
+    Console(stderr=True, emoji=False).print(f"[bold red]hashstream:[/] {lines}", highlight=False)
     raise typer.Exit(code)
 
 
 def choose(names: str) -> dict[str, Callable[..., Any]]:
-    """The methods of a list such as `fcoh,LSH,my_module:MyMethod`, or of `all`."""
+    """The methods of a list such as `fcoh,LSH,my_module:MyMethod,mine.py:MyMethod`, or of `all`."""
     every: dict[str, Callable[..., Any]] = dict(registry())
     known = {name.lower(): name for name in every}
     if names.strip().lower() == "all":
@@ -66,7 +71,9 @@ def choose(names: str) -> dict[str, Callable[..., Any]]:
         elif name.lower() in known:
             chosen[known[name.lower()]] = every[known[name.lower()]]
         else:
-            raise ValueError(f"there is no method {name}: choose from {', '.join(every)}, or module:Class")
+            raise ValueError(
+                f"there is no method {name}: choose from {', '.join(every)}, or module:Class, or file.py:Class"
+            )
     if not chosen:
         raise ValueError(f"--methods names none: choose from {', '.join(every)}")
     return chosen
@@ -93,27 +100,57 @@ def paper_settings(
     return chosen, name
 
 
-def enough_workers(asked: int, rows: int, features: int) -> int:
+def enough_workers(asked: int, rows: int, features: int, copy: int = 0) -> int:
     """How many worker processes to take where `asked` is 0: the cores that this process may use.
 
-    One where there is so little to learn (`rows` in all, of `features` numbers) that starting more takes longer.
+    One where there is so little to learn (`rows` in all, of `features` numbers) that starting more takes longer, and
+    no more than fit into the memory that is free, where each needs `copy` bytes: one copy of the features.
     """
     if asked:
         return asked
     if rows * features < LITTLE:
         return 1
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    free = free_memory()
+    return cores if free is None or not copy else max(1, min(cores, free // copy))
+
+
+def free_memory() -> int | None:
+    """Bytes that could be had without swapping; None where the system does not say."""
+    try:
+        for line in Path("/proc/meminfo").read_text().splitlines():
+            if line.startswith("MemAvailable:"):
+                return int(line.split()[1]) * 1024
+    except (OSError, ValueError, IndexError):
+        pass
+    try:
+        return os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    except (AttributeError, ValueError, OSError):
+        return None
 
 
 def import_method(name: str) -> type[Any]:
-    """A method of the user's own by `module:Class`; the module is found as Python finds it, or in this folder."""
-    module, _, attribute = name.partition(":")
-    if (here := str(Path.cwd())) not in sys.path:
-        sys.path.append(here)
+    """A method of the user's own by `module:Class` or `path/to/file.py:Class`.
+
+    A module is found as Python finds it, or in this folder. A file is imported under its own name, so that worker
+    processes find it as well.
+    """
+    module, _, attribute = name.rpartition(":")
+    file = Path(module).expanduser().resolve() if module.endswith(".py") else None
+    if file is not None and not file.is_file():
+        raise ValueError(f"{name}: there is no file {file}")
+    folder = str(Path.cwd() if file is None else file.parent)
+    if folder not in sys.path:
+        sys.path.append(folder)
     try:
-        method = getattr(importlib.import_module(module), attribute)
-    except (ImportError, AttributeError, ValueError) as error:
+        found = importlib.import_module(module if file is None else file.stem)
+    except (ImportError, ValueError) as error:
         raise ValueError(f"{name}: {error}") from error
+    if file is not None and Path(getattr(found, "__file__", None) or "").resolve() != file:
+        raise ValueError(f"{name}: Python has another module {file.stem} already: give the file another name")
+    if not hasattr(found, attribute):
+        raise ValueError(f"{name}: there is no {attribute or 'name'} in {found.__name__}")
+    method = getattr(found, attribute)
     try:
         return register(method)
     except TypeError as error:
@@ -131,20 +168,34 @@ def numbers(text: str, option: str) -> list[int]:
     return found
 
 
-def settings(pairs: list[str], methods: dict[str, Callable[..., Any]]) -> dict[str, Any]:
-    """Parameters from `name=value` pairs: values are Python literals, and text where they are none."""
+def check_settings(
+    methods: dict[str, Callable[..., Any]], lengths: list[int], given: Mapping[str, Any]
+) -> None:
+    """ValueError where a method cannot be had with one of these code lengths and settings: before data are loaded."""
+    for method in methods.values():
+        for bits in lengths:
+            method(n_bits=bits, random_state=0, **given)._check_parameters()
+
+
+def settings(
+    pairs: list[str], methods: dict[str, Callable[..., Any]], option: str = "--set"
+) -> dict[str, Any]:
+    """Parameters from `name=value` pairs: values are Python literals, and text where they are none.
+
+    option: what the user typed before the pair.
+    """
     given: dict[str, Any] = {}
     for pair in pairs:
         name, equals, text = pair.partition("=")
         name = name.strip()
         if not equals or not name:
-            raise ValueError(f"--set {pair!r}: it has to be name=value, as --set learning_rate=0.01")
+            raise ValueError(f"{option} {pair!r}: it has to be name=value, as --set learning_rate=0.01")
         if name in ("n_bits", "random_state"):
-            raise ValueError(f"--set {name}: this is what --bits and --runs decide")
+            raise ValueError(f"{option} {name}: this is what --bits and --runs decide")
         for method, cls in methods.items():
             taken = [p for p in inspect.signature(cls).parameters if p not in ("n_bits", "random_state")]
             if name not in taken:
-                raise ValueError(f"--set {name}: {method} does not have it; it has {', '.join(taken)}")
+                raise ValueError(f"{option} {name}: {method} does not have it; it has {', '.join(taken)}")
         given[name] = value_of(text)
     return given
 

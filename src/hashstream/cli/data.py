@@ -8,7 +8,6 @@ from typing import Annotated
 import typer
 from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-from rich.table import Table
 
 from hashstream import datasets
 from hashstream.cli.common import console, fail
@@ -27,10 +26,8 @@ data_app = typer.Typer(
 @data_app.command("list", epilog="Example: `hashstream data list`")
 def data_list() -> None:
     """Every data set by name, what it is, and whether it is here, can be downloaded, or is brought by hand."""
-    table = Table(box=None, padding=(0, 2, 0, 0))
-    for column in ("name", "rows x features", "classes", "here", "what it is"):
-        table.add_column(column, no_wrap=column == "name", justify="right" if column == "classes" else "left")
-    by_hand = {}
+    width = max(map(len, datasets.CATALOGUE))
+    blocks, by_hand = [], {}
     try:
         for name, entry in datasets.CATALOGUE.items():
             if found := datasets.find(name):
@@ -40,11 +37,13 @@ def data_list() -> None:
             else:
                 here = "[yellow]by hand[/]"
                 by_hand[name] = entry
-            rows = f"{entry.rows:,} x {entry.features:,}"
-            table.add_row(name, rows if entry.exact else f"~ {rows}", str(entry.classes), here, entry.about)
+            size = (
+                f"{'' if entry.exact else '~ '}{entry.rows:,} x {entry.features:,}, {entry.classes} classes"
+            )
+            blocks.append(f"[bold]{name:<{width}}[/]  {size:<30}  {here}\n  {escape(entry.about)}")
     except datasets.DatasetError as error:
         fail(error)
-    console.print(table, highlight=False)
+    console.print("\n".join(blocks), highlight=False)
     if any(datasets.can_be_downloaded(name) and not datasets.find(name) for name in datasets.CATALOGUE):
         console.print("\nTo download: `hashstream data fetch NAME`, or on first use.", highlight=False)
     if by_hand:

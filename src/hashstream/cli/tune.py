@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.table import Table
 
 from hashstream import datasets, evaluate
-from hashstream.cli.common import choose, console, enough_workers, fail, value_of
+from hashstream.cli.common import check_settings, choose, console, enough_workers, fail, value_of
 from hashstream.cli.common import settings as parse_settings
 from hashstream.evaluate import protocols, tuning
 from hashstream.terminal import load_with_bar, seconds, watch_jobs
@@ -30,7 +30,7 @@ def tune(
     ],
     out: Annotated[Path, typer.Option(help="Folder of results.csv; rows are appended.")],
     method: Annotated[
-        str, typer.Option(help="One name, or `my_module:MyMethod` for one of your own.")
+        str, typer.Option(help="One name, or `my_module:MyMethod` or `mine.py:MyMethod` for one of your own.")
     ] = "FCOH",
     bits: Annotated[int, typer.Option(min=1, max=1024, help="Length of a code.")] = 32,
     grid: Annotated[
@@ -50,7 +50,12 @@ def tune(
     by: Annotated[
         str, typer.Option(help="The metric that decides: mAP, mAP@1000, precision@H2, precision@10 or @100.")
     ] = "mAP",
-    workers: Annotated[int, typer.Option(min=0, help="Processes side by side; 0 for one on each core.")] = 0,
+    workers: Annotated[
+        int,
+        typer.Option(
+            min=0, help="Processes side by side; 0 for one on each core, fewer where memory is short."
+        ),
+    ] = 0,
 ) -> None:
     """Try settings of a method, and say which are best, without a look at the queries that methods are compared by.
 
@@ -69,18 +74,27 @@ def tune(
             raise ValueError(
                 f"{name} has no grid of its own: say what to try, as --try batch_size=50,100,200"
             )
+        tuning.check_metric(by)
+        for settings_tried in tuning.trials(values, given):
+            check_settings(chosen, [bits], settings_tried)
         data = load_with_bar(dataset, console)
         field = evaluate.Field.of(data)
         results = evaluate.Results(out / "results.csv")
-        count = len(tuning.trials(values, given)) * runs
+        results.check_data(field.dataset, field.fingerprint)
+        jobs = tuning.jobs_of(name, maker, tuning.trials(values, given), bits=bits, runs=runs)
+        todo = tuning.left(jobs, field, results)
         (end,) = protocols.Validation().points(field)
         console.print(
             f"{field.dataset}, {data.source}: {field.setting.stream - end:,} rows of the stream ask, "
             f"{end:,} are learned from and searched.",
             highlight=False,
         )
+        console.print(
+            f"{len(jobs) - len(todo)} of {len(jobs)} measurements are in {results.path} already.",
+            soft_wrap=True,
+        )
         clock = time.perf_counter()
-        with watch_jobs(console, "", count, count * end) as watch:
+        with watch_jobs(console, "", len(jobs), len(todo) * end) as watch:
 
             def quietly(news: evaluate.News) -> None:
                 watch(replace(news, error=""))  # which settings diverge, the table says
@@ -95,13 +109,14 @@ def tune(
                 settings=given,
                 runs=runs,
                 by=by,
-                workers=enough_workers(workers, count * end, field.X.shape[1]),
+                workers=enough_workers(workers, len(todo) * end, field.X.shape[1], field.X.nbytes),
                 watch=quietly,
             )
         took = seconds(time.perf_counter() - clock)
-        console.print(f"{count} measurements in {took}. All rows: {results.path}", soft_wrap=True)
+        console.print(f"{len(todo)} measurements in {took}. All rows: {results.path}", soft_wrap=True)
         _show(found, name, given, by)
-        _say_how_to_judge(found[0], given, ["--dataset", dataset, "--methods", method, "--bits", str(bits)])
+        options = ["--dataset", dataset, "--methods", method, "--bits", str(bits), "--runs", str(runs)]
+        _say_how_to_judge(found[0], given, options, runs, field)
     except (datasets.DatasetError, ValueError, OSError) as error:
         fail(error)
     except KeyboardInterrupt:
@@ -117,7 +132,7 @@ def _grid(tried: list[str], methods: dict[str, Callable[..., Any]]) -> dict[str,
             raise ValueError(
                 f"--try {text!r}: it has to be name=value,value, as --try learning_rate=0.1,0.01"
             )
-        parse_settings([f"{name}=0"], methods)  # raises where the method does not have it
+        parse_settings([f"{name}=0"], methods, "--try")  # raises where the method does not have it
         values[name] = tuple(dict.fromkeys(value_of(part) for part in listed.split(",") if part.strip()))
     return values
 
@@ -141,13 +156,31 @@ def _show(found: list[evaluate.Trial], name: str, given: dict[str, Any], by: str
     console.print(
         f"\nThe best of {len(found)}; {diverged} diverged:" if diverged else f"\nThe best of {len(found)}:"
     )
-    Console(width=max(110, console.width)).print(table)
+    Console(width=max(110, console.width), emoji=False).print(table)
 
 
-def _say_how_to_judge(best: evaluate.Trial, given: dict[str, Any], options: list[str]) -> None:
+def _say_how_to_judge(
+    best: evaluate.Trial, given: dict[str, Any], options: list[str], runs: int, field: evaluate.Field
+) -> None:
+    """The command that judges the best, with the runs that it was chosen by, and what their queries have to do with it.
+
+    Run 0's queries are no part of run 0's stream; those of another run are other rows, and many of them are.
+    """
     for key, value in best.settings.items():
         options += ["--set", f"{key}={value if isinstance(value, str) else repr(value)}"]
     why = "Nothing is better than the defaults. " if best.settings == given else ""
-    console.print(f"\n{why}To judge the best by the queries that nothing has seen yet:", highlight=False)
+    share = 1 - (1 - field.setting.stream / len(field.y)) ** max(1, runs - 1)
+    if runs == 1:
+        console.print(
+            f"\n{why}To judge the best by run 0's queries, which nothing has seen yet (of other runs' queries about "
+            f"{share:.0%} were in the stream that the settings were chosen by):",
+            highlight=False,
+        )
+    else:
+        console.print(
+            f"\n{why}To judge the best. About {share:.0%} of each run's queries were in the streams of the others, "
+            "which the settings were chosen by, too: for queries that nothing has seen, tune with --runs 1.",
+            highlight=False,
+        )
     command = f"hashstream bench {shlex.join(options)} --out results"
     console.print(command, soft_wrap=True, highlight=False, markup=False)

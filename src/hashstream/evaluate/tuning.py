@@ -21,12 +21,12 @@ from statistics import mean, stdev
 from types import MappingProxyType
 from typing import Any
 
-from hashstream.evaluate.bench import News, run
+from hashstream.evaluate.bench import News, pending, run
 from hashstream.evaluate.job import Job
 from hashstream.evaluate.protocols import Field, Streamed, Validation, metric_row
 from hashstream.evaluate.results import Results
 
-__all__ = ["GRIDS", "Trial", "trials", "tune"]
+__all__ = ["GRIDS", "Trial", "check_metric", "jobs_of", "left", "trials", "tune"]
 
 Grid = Mapping[str, Sequence[Any]]
 """Values to try, by the parameter's name."""
@@ -101,6 +101,29 @@ def trials(grid: Grid, settings: Mapping[str, Any] | None = None) -> list[dict[s
     return [given, *(one for one in tried if one != given)]
 
 
+def check_metric(by: str) -> None:
+    """ValueError where `by` is no metric that settings can be chosen by."""
+    known = [metric for metric in Validation().metrics() if not metric.endswith("_seconds")]
+    if by not in known:
+        raise ValueError(f"by is {by!r}: it has to be one of {', '.join(known)}")
+
+
+def jobs_of(
+    name: str, method: Callable[..., Streamed], tried: Sequence[dict[str, Any]], *, bits: int, runs: int
+) -> list[Job]:
+    """A job for each run of each of `trials`, run after run."""
+    return [Job(name, method, bits, run, one) for run in range(runs) for one in tried]
+
+
+def left(jobs: Sequence[Job], field: Field, results: Results) -> list[Job]:
+    """Those jobs that the results do not have yet."""
+    protocol = Validation()
+    points = protocol.points(field)
+    return [
+        job for job in jobs if pending(job, field.dataset, points, results, protocol=protocol, ties="aware")
+    ]
+
+
 def tune(
     name: str,
     method: Callable[..., Streamed],
@@ -127,17 +150,14 @@ def tune(
     A run that diverges is no reason to stop: trials with one come last.
     """
     protocol = Validation()
-    if by not in protocol.metrics() or by.endswith("_seconds"):
-        known = (metric for metric in protocol.metrics() if not metric.endswith("_seconds"))
-        raise ValueError(f"by is {by!r}: it has to be one of {', '.join(known)}")
+    check_metric(by)
     if grid is None:
         grid = GRIDS.get(name, {})
     if not grid:
         raise ValueError(f"{name} has no settings that are tried by themselves: say which, with their values")
     tried = trials(grid, settings)
-    jobs = [[Job(name, method, bits, run, one) for run in range(runs)] for one in tried]
-    in_turn = [job for same_run in zip(*jobs, strict=True) for job in same_run]
-    run(in_turn, field, results, protocol=protocol, ties="aware", workers=workers, watch=watch)
+    jobs = jobs_of(name, method, tried, bits=bits, runs=runs)
+    run(jobs, field, results, protocol=protocol, ties="aware", workers=workers, watch=watch)
     (end,) = protocol.points(field)
     metric = metric_row(by, "aware")
     found = {
@@ -151,5 +171,5 @@ def tune(
         values = tuple(found[job.label, job.run] for job in own if (job.label, job.run) in found)
         return Trial(settings, values, len(own) - len(values))
 
-    done = [outcome(*pair) for pair in zip(tried, jobs, strict=True)]
+    done = [outcome(one, jobs[i :: len(tried)]) for i, one in enumerate(tried)]
     return sorted(done, key=lambda trial: (trial.diverged, inf if isnan(trial.mean) else -trial.mean))
