@@ -21,7 +21,7 @@ from hashstream.hashers import OnlineHasher
 from hashstream.table.change import Change
 from hashstream.table.codes import View
 from hashstream.table.encoders import to_bytes
-from hashstream.table.errors import Overtaken, TableError, not_written
+from hashstream.table.errors import Overtaken, SegmentMissing, TableError, not_written
 from hashstream.table.ledger import Ledger
 from hashstream.table.lock import WriterLock
 from hashstream.table.manifest import Manifest
@@ -86,6 +86,7 @@ class FolderStore(Store):
         """Take note of the last commit, in a read transaction; for a reader, that may be one more than before."""
         self.state = self.manifest.get("state")
         self.seq = int(self.state["seq"])
+        same = self.generation == int(self.state["rewritten"])
         self.generation = int(self.state["rewritten"])
         shape = self.state["shape"]
         known = self.manifest.segments()
@@ -96,13 +97,11 @@ class FolderStore(Store):
                     path.unlink()
             return
         numbers, first_slots = [number for number, _ in known], [first for _, first in known]
+        ends = [*first_slots[1:], self.state["n_slots"]]
         whole = known and numbers == list(range(numbers[0], numbers[0] + len(numbers))) and not first_slots[0]
-        if not whole or sorted({*first_slots, self.state["n_slots"]}) != [
-            *first_slots,
-            self.state["n_slots"],
-        ]:
+        if not whole or any(first >= end for first, end in zip(first_slots, ends, strict=True)):
             raise TableError(f"{self.manifest.path} is damaged: it does not name all segments of features")
-        if isinstance(self.segments, FileSegments) and self.segments.first_number == numbers[0]:
+        if isinstance(self.segments, FileSegments) and same:
             self.segments.extend_to(first_slots, self.state["n_slots"])
             return
         rows = (shape["d"], np.dtype(shape["dtype"]), numbers[0], first_slots, self.state["n_slots"])
@@ -122,7 +121,7 @@ class FolderStore(Store):
                 for _, X in segments.blocks(first, first + len(raw) // segments.stride):
                     checked(f"{segments.path_of(first)} (features from slot {first})", checksum(X), raw)
         except TableError as error:
-            if not again:
+            if isinstance(error, SegmentMissing) or not again:
                 raise
             hint = 'The manifest may have what is missing: open with mode="write"'
             raise TableError(f"{error} {hint}") from error
@@ -171,7 +170,8 @@ class FolderStore(Store):
 
     def _segments_for(self, X: np.ndarray) -> Segments:
         if self.segments is None:
-            self.segments = self.file_segments(X.shape[1], X.dtype, 0, [], 0)
+            number = self.state["next_segment"]  # never one that there was: a reader may have it mapped
+            self.segments = self.file_segments(X.shape[1], X.dtype, number, [], 0)
         return self.segments
 
     def commit(
@@ -277,6 +277,7 @@ class FolderStore(Store):
         if isinstance(self.segments, FileSegments) and self.segments.first_slots[-1] == added.first_slot:
             number = self.segments.first_number + len(self.segments.first_slots) - 1
             self.manifest.put_segment(number, added.first_slot)
+            state["next_segment"] = number + 1
         if seats is not None:
             for place in seats.left.tolist():
                 self.manifest.free_seat(place)

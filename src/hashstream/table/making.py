@@ -16,6 +16,20 @@ from hashstream.table.segments import sync_folder
 
 __all__ = ["make_folder"]
 
+STATE = {
+    "seq": 0,  # of the last commit
+    "n_slots": 0,
+    "live": 0,  # items
+    "image": 0,  # the commit of which there is an image
+    "image_bytes": 0,
+    "log_bytes": 0,
+    "rewritten": 0,  # the commit by which slots were last numbered anew
+    "next_segment": 0,  # the number of the next file of features
+    "seated": 0,  # items in the reservoir
+    "policy": {},
+    "shape": None,  # of the features, once there are any
+}
+
 
 def make_folder(path: Path, hasher: OnlineHasher, config: dict[str, Any], reservoir_size: int) -> None:
     """Make the folder of a new, empty table, unless there is one by now. It is a table once this has returned."""
@@ -45,8 +59,7 @@ def _make(path: Path, hasher: OnlineHasher, config: dict[str, Any], reservoir_si
     try:
         with manifest.transaction("create"):
             manifest.put("table", {**config, "uuid": uuid.uuid4().hex, "reservoir_size": reservoir_size})
-            manifest.put("state", {"seq": 0, "n_slots": 0, "live": 0, "image": 0, "image_bytes": 0, "log_bytes": 0,
-                                   "rewritten": 0, "seated": 0, "policy": {}, "shape": None})  # fmt: skip
+            manifest.put("state", STATE)
             manifest.put_model("checkpoint", -1, 0, to_bytes(hasher))
     finally:
         manifest.close()

@@ -135,8 +135,7 @@ def rewrite(
     seats = reservoir.slots.copy()
     taken = seats >= 0
     seats[taken] = np.searchsorted(live, seats[taken])
-    old = target.segments
-    number = old.first_number + len(old.first_slots) if isinstance(old, FileSegments) else 0
+    number = target.state["next_segment"]
     shape = _shape(store, view)
     with target.files:
         new = None
@@ -177,6 +176,7 @@ def _commit(
         "image": seq,
         "log_bytes": 0,
         "rewritten": seq,
+        "next_segment": target.state["next_segment"] + (0 if new is None else len(new.first_slots)),
         "seated": len(seats),
         "shape": shape,
     }
