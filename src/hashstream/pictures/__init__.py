@@ -3,6 +3,18 @@
 from hashstream.pictures.demo import learning_curves, neighbour_grid
 from hashstream.pictures.export import save, svg
 from hashstream.pictures.lines import line_panels
-from hashstream.pictures.styles import COLOURS, Style, style
+from hashstream.pictures.styles import COLOURS, Style, heading, style, tidy, under
 
-__all__ = ["COLOURS", "Style", "learning_curves", "line_panels", "neighbour_grid", "save", "style", "svg"]
+__all__ = [
+    "COLOURS",
+    "Style",
+    "heading",
+    "learning_curves",
+    "line_panels",
+    "neighbour_grid",
+    "save",
+    "style",
+    "svg",
+    "tidy",
+    "under",
+]

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from hashstream.pictures.styles import INK, PALE, Style, style
+from hashstream.pictures.styles import INK, Style, heading, style, tidy, under
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -28,12 +28,14 @@ def line_panels(
     columns: int = 3,
     in_turn: bool = False,
     marks: Mapping[str, Mapping[str, Points]] | None = None,
+    note: str = "",
 ) -> Figure:
     """One panel for each entry, its lines named at their right ends, all panels on one scale.
 
     panels: panel's title -> line's title -> points (x, y); titles of lines are styled by `style`.
     in_turn: the values of x stand side by side at equal distances, as 8, 16, 32, 48, 64, 128 bits do.
     marks: crosses to draw into panels, in the colours of the lines with these titles.
+    note: a sentence below the panels.
     """
     from matplotlib.figure import Figure
     from matplotlib.layout_engine import ConstrainedLayoutEngine
@@ -67,25 +69,20 @@ def line_panels(
         ends = {line: (points[-1][1] - bottom) / (top - bottom) for line, points in lines.items() if points}
         _name_ends(axes, ends, 8.6 / 150)
         axes.set_title(name, loc="left", fontsize=10, fontweight="bold", color=INK)
-        axes.grid(axis="y", color=PALE, linewidth=0.7)
-        axes.set_axisbelow(True)
-        axes.tick_params(length=0, colors=INK, labelsize=8)
+        tidy(axes, size=8)
         if in_turn:
             axes.set_xticks(range(len(places)), [f"{n:g}" for n in places])
         else:
             axes.xaxis.set_major_formatter(lambda n, _: f"{n / 1000:g}K" if n >= 1000 else f"{n:g}")
             axes.locator_params(axis="x", nbins=5)
-        for side in ("top", "right", "left"):
-            axes.spines[side].set_visible(False)
         if i >= len(panels) - columns:
             axes.set_xlabel(x, fontsize=8.5, color=INK)
         if i % columns == 0:
             axes.set_ylabel(y, fontsize=8.5, color=INK)
     for axes in grid.flat[len(panels) :]:
         axes.remove()
-    figure.suptitle(
-        f"{title}\n", x=0.01, ha="left", fontsize=13, fontweight="bold", color=INK, linespacing=1.6
-    )
+    heading(figure, f"{title}\n", 13)
+    under(figure, note)
     figure.text(0.01, 1 - 0.44 / figure.get_figheight(), subtitle, fontsize=9, color="#555555", va="center")
     return figure
 

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import textwrap
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any, Literal
 
-__all__ = ["COLOURS", "INK", "PALE", "Style", "style"]
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+__all__ = ["COLOURS", "INK", "PALE", "Style", "heading", "style", "tidy", "under"]
 
 INK, PALE = "#222222", "#dddddd"
 
@@ -51,3 +56,24 @@ def style(title: str) -> Style:
     colour = COLOURS.get(name) or _OTHERS[sum(map(ord, name)) % len(_OTHERS)]
     dashes = (0, (4, 1.5)) if second else (0, (1, 1)) if name == "LSH" else "-"
     return Style(colour, _MARKERS.get(name, "" if name == "LSH" else "o"), dashes, second)
+
+
+def tidy(axes: Axes, grid: Literal["x", "y", "both"] = "y", size: float = 8.5) -> None:
+    """Axes as all our figures have them: a pale grid behind the data, labels of `size` without ticks, no box."""
+    axes.grid(axis=grid, color=PALE, linewidth=0.7)
+    axes.set_axisbelow(True)
+    axes.tick_params(length=0, colors=INK, labelsize=size)
+    for side in ("top", "right", "left"):
+        axes.spines[side].set_visible(False)
+
+
+def heading(figure: Figure, text: str, size: float = 12) -> None:
+    """What a figure shows, above it, at the left."""
+    figure.suptitle(text, x=0.01, ha="left", fontsize=size, fontweight="bold", color=INK, linespacing=1.6)
+
+
+def under(figure: Figure, text: str) -> None:
+    """A sentence or two below a figure, at the left; nothing for "". For a figure with constrained layout."""
+    if text:
+        lines = textwrap.fill(text, max(40, int(15 * figure.get_figwidth())))
+        figure.supxlabel(lines, x=0.01, ha="left", fontsize=8, color="#555555")
