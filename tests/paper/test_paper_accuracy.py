@@ -14,8 +14,8 @@ from hashstream.evaluate.protocols import SETTINGS, Setting
 from hashstream.evaluate.protocols.paper import K
 from hashstream.evaluate.results import DIVERGED
 from hashstream.hashers import LSH
-from hashstream.paper import EXPERIMENTS, FULL, QUICK, Section, Sheet, Study, notes
-from hashstream.paper.accuracy import EXPERIMENT, groups, margin_sheet
+from hashstream.paper import EXPERIMENTS, FULL, QUICK, Section, Sheet, Study, Value, notes
+from hashstream.paper.accuracy import EXPERIMENT, groups, margin_sheet, margins
 from hashstream.paper.curves import area
 from hashstream.paper.lineup import Contestant, lineup
 from hashstream.paper.study import quick
@@ -95,7 +95,7 @@ def test_the_best_of_each_column_is_bold(tmp_path: Path) -> None:
 
 def test_margins_are_claimed_printed_and_measured(tmp_path: Path) -> None:
     study = filled(tmp_path, bits=(8, 16, 32, 48, 64, 128))
-    sheet = sheet_of(EXPERIMENT.show(study), "mAP of FCOH over the best baseline")
+    sheet = sheet_of(EXPERIMENT.show(study), "mAP of FCOH over the best of the paper's seven other methods")
     rows = dict(zip([row[0] for row in sheet.rows], [row[2] for row in sheet.rows], strict=True))
     assert rows["claimed by the paper for MNIST"] == rows["in the paper's table"] == "+1.76 %"
 
@@ -131,6 +131,7 @@ def test_stand_ins_have_landmarks_without_differences(tmp_path: Path) -> None:
     rows = {row[0]: row for row in sheet_of(section, "mAP, the paper's methods").rows}
     assert rows["HCOH"][2].endswith("\npaper 0.724")
     assert any("landmark" in note for note in section.notes)
+    assert sheet_of(section, "mAP, the paper's methods").caption.endswith("below: paper, VGG-16 features")
     assert "printed figures" not in section.finding
 
 
@@ -144,6 +145,8 @@ def test_many_classes_are_judged_by_map_at_1000(tmp_path: Path) -> None:
 def test_other_data_has_no_figures_of_the_paper_s_beside_it(tmp_path: Path) -> None:
     section = EXPERIMENT.show(filled(tmp_path, "digits"))
     assert not any("paper" in cell for row in section.sheets[0].rows for cell in row[1:])
+    margin = sheet_of(section, "mAP of FCOH over")
+    assert [row[0] for row in margin.rows] == ["measured, FCOH (paper)", "measured, FCOH (auto)"]
 
 
 def test_how_many_printed_figures_are_met(tmp_path: Path) -> None:
@@ -168,9 +171,80 @@ def test_runs_that_diverged_are_told(tmp_path: Path) -> None:
     row = {**columns, "method": "OKH[paper]", "run": 0, "n_train": 600, "metric": "mAP[paper]", "value": 0.5}
     study.results.append([row])
     rows = {row[0]: row[1] for row in EXPERIMENT.show(study).sheets[0].rows}
-    assert rows["HCOH"] == "diverged"
-    assert rows["OKH"] == "0.500\n1 of 2 runs diverged"
+    assert rows["HCOH"] == "diverged\nafter 300 rows"
+    assert rows["OKH"] == "0.500\n1 of 2 runs"
     assert rows["BSODH"] == "-"
+    assert "Without the runs that diverged: OKH, 8 bits (1 of 2 runs)." in EXPERIMENT.show(study).finding
+
+
+def test_figures_say_whose_runs_diverged(tmp_path: Path) -> None:
+    study = filled(tmp_path, runs=3)
+    columns = {"dataset": "mnist", "protocol": "paper", "method": "HCOH[paper]", "bits": 64, "run": 2}
+    study.results.rows[:] = [
+        row
+        for row in study.results.rows
+        if any(row[name] != value for name, value in columns.items()) or row["n_train"] <= 6_000
+    ]
+    study.results.append([{**columns, "n_train": 6_500, "metric": DIVERGED, "value": 6_500.0}])
+    value = study.values("HCOH[paper]", "mAP", bits=64)
+    assert value is not None
+    assert (len(value.runs), value.diverged) == (2, 1)
+    early = study.values("HCOH[paper]", "mAP", bits=64, n_train=6_000)
+    assert early is not None
+    assert (len(early.runs), early.diverged) == (3, 0)
+    for name in ("fig-map-instances", "fig-map-auc", "fig-precision-k", "fig-precision-auc"):
+        figure = EXPERIMENTS[name].show(study).figures[name]
+        below = " ".join(figure.get_supxlabel().split())
+        assert below == "Without the runs that diverged: HCOH, 64 bits (2 of 3 runs).", name
+    assert EXPERIMENTS["fig-map-auc"].show(study).finding.endswith("HCOH, 64 bits (2 of 3 runs).")
+
+
+def test_no_margin_without_all_seven_baselines(tmp_path: Path) -> None:
+    study = replace(filled(tmp_path), methods=("FCOH", "OSH"))
+    section = EXPERIMENT.show(study)
+    sheet = sheet_of(section, "mAP of FCOH over")
+    rows = {row[0]: row[2] for row in sheet.rows}
+    assert rows["claimed by the paper for MNIST"] == "+1.76 %"
+    for title in ("FCOH (auto)", "FCOH (paper)"):
+        assert rows[f"measured, {title}"].startswith("-\nno figures of OKH, SketchHash, AdaptHash, MIHash,")
+        assert "%" not in rows[f"measured, {title}"]
+    assert "than OSH (state lost) (no figures of OKH" in section.finding
+    assert "best baseline" not in section.finding
+    assert section.verdict == "undecided"
+    alone = EXPERIMENT.show(replace(study, methods=("FCOH",)))
+    assert "None of the paper's other methods has a mAP" in alone.finding
+    for name in ("fig-map-instances", "fig-precision-k"):
+        finding = EXPERIMENTS[name].show(study).finding
+        assert "FCOH (auto), FCOH (paper) and OSH (state lost)" in finding, name
+    everyone = EXPERIMENT.show(filled(tmp_path / "all"))
+    assert "than all seven other methods of the paper's at" in everyone.finding
+
+
+def test_a_baseline_of_nothing_has_no_ratio(tmp_path: Path) -> None:
+    study = filled(tmp_path)
+
+    def value(one: Contestant, bits: int) -> Value:
+        return Value((0.5 if one.name == "FCOH" or bits == 64 else 0.0,))
+
+    found = margins(study, value)
+    assert found["FCOH (auto)"] == found["FCOH (paper)"] == "no ratio to a baseline of 0 (16 bits)"
+    sheet = margin_sheet(study, "mAP", value, "mAP")
+    assert sheet is not None
+    assert [row[2] for row in sheet.rows[-2:]] == ["-\nno ratio to a baseline of 0 (16 bits)"] * 2
+
+
+def test_the_verdict_is_made_of_who_is_first(tmp_path: Path) -> None:
+    def verdict(folder: Path, best: str) -> Section:
+        study = small_study(folder, name="mnist")
+        for one in study.contestants:
+            mine = {f"{m}[paper]": 0.9 if one.label == best else 0.5 for m in ("mAP", "precision@H2")}
+            study.add("paper", one.label, 8, 0, 600, **mine)
+        return EXPERIMENT.show(study)
+
+    ours, theirs = verdict(tmp_path / "a", "FCOH[paper]"), verdict(tmp_path / "b", "HCOH[paper]")
+    assert (ours.verdict, theirs.verdict) == ("holds", "does not hold")
+    assert ours.brief.startswith("FCOH (paper) is first at 1 of 1 code lengths in mAP and 1 of 1")
+    assert "FCOH (auto) is first at 0 of 1" in ours.brief
 
 
 def test_areas_are_means_of_whole_curves(tmp_path: Path) -> None:
@@ -239,9 +313,20 @@ def test_all_five_are_measured_at_once(tmp_path: Path) -> None:
     study = replace(small_study(tmp_path), methods=("FCOH", "LSH"), also={"Mine": LSH})
     EXPERIMENT.measure(study)
     rows = study.results.path.read_text()
+    metrics = ("mAP", "AUC of mAP", "precision@100", "AUC of precision@K")
     for name in NAMES:
         EXPERIMENTS[name].measure(study)
-        assert EXPERIMENTS[name].show(study).finding
+        section = EXPERIMENTS[name].show(study)
+        assert "measured yet" not in section.finding
+        assert any(metric in section.finding for metric in ("after 200 instances", *metrics))
+        shown = {
+            row[0]: row[1] for sheet in section.sheets for row in sheet.rows if "bits" in sheet.columns[1]
+        }
+        assert shown["LSH"] == shown["Mine"]
+        assert all(0 < float(shown[title]) <= 1 for title in ("FCOH (auto)", "FCOH (paper)", "LSH"))
+        if name != "table-map":
+            lines = section.figures[name].axes[0].texts
+            assert {text.get_text() for text in lines} == {"FCOH (auto)", "FCOH (paper)", "LSH"}
     assert study.results.path.read_text() == rows
     assert {row["method"] for row in study.results.rows} == {"FCOH", "FCOH[paper]", "LSH", "Mine"}
     mine, lsh = (study.values(label, "mAP", bits=8) for label in ("Mine", "LSH"))

@@ -182,3 +182,26 @@ def test_what_is_shown_is_what_the_rows_say(tmp_path: Path) -> None:
     assert "MIHash (offline, deep): 0.750 ± 0.000, +50 %, for 10 times" in section.finding
     (figure,) = section.figures.values()
     assert [len(axes.lines) >= 5 for axes in figure.axes] == [True, True]
+    assert section.verdict == "holds"
+    assert section.brief == "The deep head, offline: +50 % against FCOH (auto), for 10 times the seconds."
+    study.add("fig-offline", "FCOH", 32, 2, 300, diverged_rows=300.0)
+    three = EXPERIMENT.show(replace(study, scale=replace(study.scale, runs=3)))
+    assert {row[0]: row[-1] for row in three.sheets[0].rows}["FCOH (auto)"] == "0.500 ± 0.000\n2 of 3 runs"
+    below = " ".join(three.figures["fig-offline"].get_supxlabel().split())
+    assert below == "Without the runs that diverged: FCOH (auto) (2 of 3 runs)."
+    assert three.finding.endswith(below)
+
+
+def test_the_notes_say_on_what_settings_were_chosen() -> None:
+    """Run 0's stream was used to choose: as many of another run's queries lie in it as rows of the data do."""
+    y = np.repeat(np.arange(10), 700)  # a tenth of MNIST
+    streams = datasets.split(y, per_class=10, stream=2_000, seed=0).stream
+    shares = [
+        np.isin(datasets.split(y, per_class=10, stream=2_000, seed=run).queries, streams).mean()
+        for run in range(1, 40)
+    ]
+    assert np.mean(shares) == pytest.approx(0.29, abs=0.02)
+    (note,) = [note for note in offline.NOTES if "HEADS" in note]
+    assert "about 29 %" in note
+    assert "run 0's stream" in note
+    assert "some 160 settings" in note

@@ -88,8 +88,8 @@ def test_measured_once_shown_with_what_diverged(tmp_path: Path, monkeypatch: pyt
             p.label for p in points(study) if (p.parameter, p.value, p.reading) == ("lambda2", 0, reading)
         )
         value = study.values(label, "mAP", bits=32)
-        assert shown == ("diverged" if value is None else str(value))
-    assert rows["μ", "0.1"][0] == "diverged"  # the equations as printed
+        assert shown.startswith("diverged\nafter " if value is None else str(value))
+    assert rows["μ", "0.1"][0].startswith("diverged\nafter")  # the equations as printed
     assert rows["n_t", "100"][-1] == "0.786"
     auto = study.values("FCOH", "mAP", bits=32)
     assert f"Auto reaches {auto}" in section.finding
@@ -110,8 +110,36 @@ def test_a_reading_that_always_diverges_has_no_best_figure(tmp_path: Path) -> No
         f"As printed: {n} of {n} settings diverge. Terms / r: 0 of {n} settings diverge." in section.finding
     )
     assert "At the paper's setting 0.250; 0.125 with λ1 = 0 and 0.125 with λ2 = 0." in section.finding
-    assert {row[2] for row in section.sheets[0].rows} == {"diverged"}
+    assert {row[2] for row in section.sheets[0].rows} == {"diverged\nafter 100 rows"}
     assert section.figures
+    assert section.verdict == "holds in part"
+    assert section.brief.startswith("Without similar pairs -0.125, without dissimilar ones -0.125")
+
+
+@pytest.mark.parametrize(
+    ("name", "drawn"), [("mnist", "paper"), ("tinyimagenet200", "paper, Places205"), ("digits", "")]
+)
+def test_the_paper_s_figures_stand_only_beside_its_data(tmp_path: Path, name: str, drawn: str) -> None:
+    study = small_study(tmp_path, name=name)
+    for point in points(study):
+        study.add("paper", point.label, 32, 0, 600, **{f"{study.headline}[paper]": 0.5})
+    section = EXPERIMENT.show(study)
+    assert section.sheets[0].columns[5:] == ((drawn,) if drawn else ())
+    (figure,) = section.figures.values()
+    labels = [text.get_text() for text in figure.legends[0].get_texts()]
+    assert [label for label in labels if label.startswith("paper")] == ([drawn] if drawn else [])
+    assert (f"The {drawn}: " in section.finding) is bool(drawn)
+    assert "0.786" in section.finding if name == "mnist" else "0.786" not in section.finding
+
+
+def test_surviving_runs_are_not_the_best_without_a_word(tmp_path: Path) -> None:
+    study = small_study(tmp_path, name="mnist", runs=2)
+    for point in points(study):
+        best = (point.reading, point.parameter, point.value) == ("none", "learning_rate", 0.001)
+        study.add("paper", point.label, 32, 0, 600, **{"mAP[paper]": 0.75 if best else 0.5})
+        if best:
+            study.add("paper", point.label, 32, 1, 100, diverged_rows=100.0)
+    assert "The best figure is 0.750 (μ = 0.001, 1 of 2 runs)." in EXPERIMENT.show(study).finding
 
 
 def test_nothing_measured_is_said(tmp_path: Path) -> None:

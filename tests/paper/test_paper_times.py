@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from small_studies import blobs, small_study
+from threadpoolctl import threadpool_info, threadpool_limits
 
 from hashstream import LSH, datasets
+from hashstream.evaluate import News
+from hashstream.evaluate.protocols import SETTINGS
 from hashstream.hashers import MIHash
-from hashstream.paper import times
+from hashstream.paper import Study, times
 from hashstream.paper.printed import METHODS, SECONDS
 from hashstream.paper.times import EXPERIMENT, Time, gated_rebuilds, rows_between_rebuilds
 
@@ -109,6 +116,86 @@ def test_each_method_is_timed_once_and_alone(tmp_path: Path) -> None:
     assert list(section.figures) == ["table-time"]
 
 
+def timed(folder: Path, name: str) -> Study:
+    """A study with times of everybody, made up."""
+    study = small_study(folder, name=name, runs=3)
+    for one in study.contestants:
+        for run in range(3):
+            rows = {"train_seconds": 0.5, "encode_seconds": 0.01, "updates[paper]": 14.0}
+            study.add("table-time", one.label, 32, run, 600, **rows)
+            if one.name == "MIHash":
+                study.add("table-time", one.label, 32, run, 600, **{"gated_rebuilds@100": 4.0})
+    return study
+
+
+@pytest.mark.parametrize(
+    ("name", "column"), [("mnist", "paper"), ("cifar10", "paper, VGG-16 features"), ("digits", "")]
+)
+def test_the_paper_s_seconds_stand_only_beside_its_data(tmp_path: Path, name: str, column: str) -> None:
+    section = EXPERIMENT.show(timed(tmp_path, name))
+    functions, tables = section.sheets
+    assert functions.columns[3:] == ((f"{column}, s", f"{column} / FCOH") if column else ())
+    assert tables.columns[6:] == ((f"{column}: table, s", f"{column}: total, s") if column else ())
+    (figure,) = section.figures.values()
+    hollow = [line for axes in figure.axes for line in axes.lines if line.get_markerfacecolor() == "white"]
+    assert len(hollow) == (16 if column else 0)
+    assert ("hollow" in figure.get_suptitle()) is bool(column)
+    assert ("Hollow" in section.captions["table-time"]) is bool(column)
+
+
+def test_rebuilds_are_of_the_batches_that_were_fed(tmp_path: Path) -> None:
+    study = timed(tmp_path, "mnist")  # a look after every 200 rows, BSODH's batches have 2,000
+    found = {t.title: t for t in times.times(study)}
+    assert found["BSODH"].rebuilds == 3
+    assert found["FCOH (paper)"].rebuilds == 6
+    assert any(
+        "the batches of BSODH (2,000 rows) are cut there" in note for note in EXPERIMENT.show(study).notes
+    )
+    long = replace(study, field=replace(study.field, setting=SETTINGS["mnist"]))
+    assert times.batches_fed(long, 2_000) == 10
+    assert times.batches_fed(long, 100) == 200
+
+
+def test_runs_that_diverged_have_no_time(tmp_path: Path) -> None:
+    study = small_study(tmp_path, name="mnist", runs=2)
+    rows = {"train_seconds": 0.5, "encode_seconds": 0.01, "updates[paper]": 14.0}
+    study.add("table-time", "FCOH[paper]", 32, 0, 600, **rows)
+    study.add("table-time", "FCOH[paper]", 32, 1, 100, diverged_rows=100.0)
+    for run in (0, 1):
+        study.add("table-time", "HCOH[paper]", 32, run, 100, diverged_rows=100.0)
+    section = EXPERIMENT.show(study)
+    assert section.sheets[0].rows[0][:2] == ("FCOH (paper)", "0.5\n1 of 2 runs")
+    assert section.finding.endswith("No time, since every run diverged: HCOH.")
+    (figure,) = section.figures.values()
+    assert [text.get_text() for text in figure.axes[0].get_yticklabels()] == ["FCOH (paper) (1 of 2 runs)"]
+
+
+def test_the_gate_is_asked_on_one_thread_within_the_bar(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    threads, news, bars = [], [], []
+    count = times.gated_rebuilds
+
+    def looked(*arguments: Any, **more: Any) -> int:
+        threads.append(max((pool["num_threads"] for pool in threadpool_info()), default=1))
+        return count(*arguments, **more)
+
+    @contextmanager
+    def watching(what: str, jobs: int, rows: int) -> Iterator[Callable[[News], None]]:
+        bars.append((what, jobs, rows))
+        yield lambda one: news.append((what, one))
+
+    monkeypatch.setattr(times, "gated_rebuilds", looked)
+    study = small_study(tmp_path, name="mnist", runs=2, looks=(-1,))
+    with threadpool_limits(2):
+        EXPERIMENT.measure(replace(study, methods=("MIHash",), watching=watching))
+    assert threads == [1, 1]
+    assert bars[-1] == ("MIHash's gate: ", 2, 1_200)
+    asked = [one for what, one in news if what == bars[-1][0]]
+    assert sum(one.rows for one in asked) == 1_200
+    assert sum(one.done for one in asked) == 2
+
+
 def test_the_finding_is_made_of_the_times() -> None:
     found = [
         Time("FCOH (paper)", "FCOH", 2.0, 0.1, 200, 200),
@@ -121,5 +208,7 @@ def test_the_finding_is_made_of_the_times() -> None:
     assert "Slower: MIHash (4.0 x). Faster: HCOH (0.50 x)." in text
     assert "200 times, MIHash's 80 times" in text
     assert "more, where the paper has fewer" in text
-    assert text.endswith("Least time in total: MIHash, 16 s.")
+    assert text.endswith("Least time in total, of 3 of the paper's 8 methods: MIHash, 16 s.")
+    lost = Time("OKH", "OKH", 1.0, 0.1, 10, 10, "2 of 3 runs")
+    assert times.finding([*found, lost]).endswith("Without the runs that diverged: OKH (2 of 3 runs).")
     assert times.finding(found[1:]) == "Nothing is measured yet."

@@ -53,8 +53,13 @@ def test_no_difference_is_taken_from_other_data(tmp_path: Path) -> None:
     study = small_study(tmp_path, name="digits")
     section = EXPERIMENT.show(study)
     rows = {row[:2]: row for row in section.sheets[0].rows}
-    assert rows["FCOH_C", "paper"][2:] == ("-", "-", "0.777", "-")
-    assert any("landmark" in note for note in section.notes)
+    assert rows["FCOH_C", "paper"][2:] == ("-", "-")
+    assert "paper" not in section.sheets[0].columns
+    assert "The paper has no figures for digits. Methods have its settings for MNIST." in section.notes
+    standing = EXPERIMENT.show(small_study(tmp_path / "stands for", name="tinyimagenet200"))
+    assert standing.sheets[0].columns[4:] == ("paper, Places205", "ours - paper")
+    assert {row[:2]: row for row in standing.sheets[0].rows}["FCOH_C", "paper"][4:] == ("0.262", "-")
+    assert any("landmark" in note for note in standing.notes)
     assert section.finding == "Nothing is measured yet."
 
 
@@ -64,7 +69,7 @@ def test_a_variant_that_diverged_says_so(tmp_path: Path) -> None:
     study.add("paper", "FCOH[paper]", 32, 0, 600, **{"mAP[paper]": 0.5})
     section = EXPERIMENT.show(study)
     rows = {row[:2]: row for row in section.sheets[0].rows}
-    assert rows["FCOH_S", "paper"][3] == "diverged after 300 rows"
+    assert rows["FCOH_S", "paper"][3] == "diverged\nafter 300 rows"
     assert "No figure: FCOH_C, FCOH_S, BSODH" in section.finding
 
 
@@ -75,3 +80,5 @@ def test_the_finding_compares_with_the_paper_s_order(bsodh: float, agrees: bool)
     assert ("the paper's order." in text) is agrees
     assert "within 0.200" in text
     assert "up to 0.014" in text
+    some = finding({"FCOH": Value((0.8, 0.8), diverged=1), "BSODH": Value((0.7,))})
+    assert some.endswith("Without the runs that diverged: FCOH (2 of 3 runs).")

@@ -2,14 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 
 from hashstream.paper import notes, printed
-from hashstream.paper.beside import NAMES, counterpart, divergences, on_the_data, over
+from hashstream.paper.beside import (
+    NAMES,
+    column,
+    counterpart,
+    figures_of,
+    measured,
+    on_the_data,
+    over,
+    survivors,
+    words,
+)
 from hashstream.paper.lineup import COMPARABLE, STANDS_FOR, Contestant
-from hashstream.paper.study import Experiment, Section, Sheet, Study, Value
+from hashstream.paper.study import Experiment, Section, Sheet, Study, Value, Verdict
 
-__all__ = ["EXPERIMENT", "groups", "margin_sheet", "measure", "theirs", "value_sheet"]
+__all__ = [
+    "EXPERIMENT",
+    "company",
+    "forms",
+    "groups",
+    "margin_sheet",
+    "margins",
+    "measure",
+    "theirs",
+    "unmeasured",
+    "value_sheet",
+]
+
+Found = Callable[[Contestant, int], Value | None]
+"""A figure of a contestant at a code length."""
 
 NEAR = 0.03  # what two seeds of one setting may be apart
 
@@ -28,10 +52,8 @@ def measure(study: Study) -> None:
 
 def theirs(study: Study, one: Contestant, metric: str, bits: int, n_train: int | None = None) -> float | None:
     """The paper's figure for a contestant, where the data set is the paper's or takes its place."""
-    name, _ = counterpart(study.dataset)
-    if not one.printed or study.dataset not in (*COMPARABLE, *STANDS_FOR):
-        return None
-    return printed.printed(name, one.printed, metric, bits, n_train)
+    name = figures_of(study.dataset)
+    return printed.printed(name, one.printed, metric, bits, n_train) if name and one.printed else None
 
 
 def groups(study: Study) -> tuple[list[Contestant], list[Contestant]]:
@@ -41,15 +63,44 @@ def groups(study: Study) -> tuple[list[Contestant], list[Contestant]]:
     return paper, [one for one in everyone if one not in paper]
 
 
+def forms(study: Study) -> list[Contestant]:
+    """FCOH as it takes part: with the paper's settings first, where there are any."""
+    return sorted((one for one in groups(study)[0] if one.name == "FCOH"), key=lambda one: not one.printed)
+
+
+def baselines(study: Study) -> list[Contestant]:
+    """The paper's seven other methods, as far as they take part."""
+    return [one for one in groups(study)[0] if one.printed not in ("", "FCOH")]
+
+
+def unmeasured(study: Study, value: Found) -> list[str]:
+    """Which of the paper's seven other methods lack a figure at some code length of the study."""
+    whole = {one.printed for one in baselines(study) if all(value(one, bits) for bits in study.scale.bits)}
+    return [name for name in printed.METHODS if name != "FCOH" and name not in whole]
+
+
+def company(study: Study, value: Found) -> str:
+    """Whom FCOH is held against: the paper's other methods where all have figures, otherwise those that have."""
+    missing = unmeasured(study, value)
+    there = [one.title for one in baselines(study) if one.printed not in missing]
+    if not missing:
+        return "all seven other methods of the paper's"
+    if not there:
+        return ""
+    return f"{words(there)} (no figures of {words(missing)})"
+
+
 def value_sheet(
     study: Study,
     caption: str,
     contestants: Sequence[Contestant],
-    value: Callable[[Contestant, int], Value | None],
+    value: Found,
     beside: Callable[[Contestant, int], float | None] = lambda one, bits: None,
+    until: int | None = None,
 ) -> Sheet:
     """A row for each contestant, a column for each code length, the best of each in bold.
 
+    until: after how many training instances, the whole stream if not given.
     beside: the paper's figure, which is written below ours, with the difference where one may be taken.
     """
     rows, means = [], {}
@@ -59,7 +110,13 @@ def value_sheet(
             found = value(one, bits)
             if found is not None:
                 means[i, j + 1] = found.mean
-            cells.append(_cell(study, one, bits, found, beside(one, bits)))
+            ends = study.divergences(one.label, bits, until or study.field.setting.stream)
+            lines = [measured(found, ends)]
+            if (figure := beside(one, bits)) is not None:
+                comparable = found is not None and counterpart(study.dataset)[1]
+                away = f" ({found.mean - figure:+.3f})" if found is not None and comparable else ""
+                lines.append(f"paper {figure:.3f}{away}")
+            cells.append("\n".join(lines))
         rows.append(tuple(cells))
     best = {
         max((at for at in means if at[1] == j), key=lambda at: means[at])
@@ -69,36 +126,47 @@ def value_sheet(
     return Sheet(caption, columns, tuple(rows), frozenset(best))
 
 
-def _cell(study: Study, one: Contestant, bits: int, found: Value | None, theirs: float | None) -> str:
-    """Ours, and below it the paper's and how many runs could not be finished."""
-    lost = len(divergences(study, one.label, bits))
-    lines = [str(found) if found else "diverged" if lost else "-"]
-    if found and lost:
-        lines.append(f"{lost} of {study.scale.runs} runs diverged")
-    if theirs is not None:
-        comparable = found is not None and counterpart(study.dataset)[1]
-        away = f" ({found.mean - theirs:+.3f})" if found is not None and comparable else ""
-        lines.append(f"paper {theirs:.3f}{away}")
-    return "\n".join(lines)
+def margins(study: Study, value: Found, rival: str = "") -> dict[str, float | str]:
+    """By how many per cent each form of FCOH lies above the best baseline, or above the method `rival`, in the mean
+    over the code lengths; or why there is no such number. Forms without a figure are left out.
+
+    Without one of the paper's seven baselines there is no best one: another may have been.
+    """
+    against = [one for one in baselines(study) if rival in ("", one.printed)]
+    missing = [name for name in unmeasured(study, value) if rival in ("", name)]
+    found: dict[str, float | str] = {}
+    for one in forms(study):
+        ours = [value(one, bits) for bits in study.scale.bits]
+        if not any(ours):
+            continue
+        if missing:
+            found[one.title] = f"no figures of {words(missing)}"
+            continue
+        pairs = [
+            (own.mean, max(other.mean for a in against if (other := value(a, bits))), bits)
+            for own, bits in zip(ours, study.scale.bits, strict=True)
+            if own is not None
+        ]
+        nothing = [bits for _, best, bits in pairs if best == 0]
+        if len(pairs) < len(study.scale.bits):
+            found[one.title] = "not measured at every code length"
+        elif nothing:
+            found[one.title] = f"no ratio to a baseline of 0 ({_list(nothing)} bits)"
+        else:
+            found[one.title] = printed.improvement(
+                [own for own, _, _ in pairs], [best for _, best, _ in pairs]
+            )
+    return found
 
 
 def margin_sheet(
-    study: Study,
-    metric: str,
-    value: Callable[[Contestant, int], Value | None],
-    claimed_metric: str,
-    rival: str = "",
+    study: Study, metric: str, value: Found, claimed_metric: str, rival: str = ""
 ) -> Sheet | None:
     """By how much FCOH lies above the best baseline, or above the method `rival`: claimed, printed and measured.
 
-    None where a figure that is needed was not measured.
+    None where there is nothing to show.
     """
-    name, _ = counterpart(study.dataset)
-    bits = study.scale.bits
-    baselines = [one for one in groups(study)[0] if one.printed not in ("", "FCOH")]
-    if rival:
-        baselines = [one for one in baselines if one.printed == rival]
-    best = [max((v.mean for one in baselines if (v := value(one, b))), default=None) for b in bits]
+    name, bits = figures_of(study.dataset), study.scale.bits
     rows = []
     if (claim := printed.CLAIMED.get((name, claimed_metric))) is not None:
         rows.append((f"claimed by the paper for {NAMES[name]}", "8 to 128", f"{claim[0]:+.2f} %"))
@@ -107,18 +175,12 @@ def margin_sheet(
             rows.append(
                 ("in the paper's table", _list(lengths), f"{_printed_margin(name, metric, lengths):+.2f} %")
             )
-    for one in groups(study)[0]:
-        if one.name != "FCOH":
-            continue
-        pairs = [(v.mean, b) for b, length in zip(best, bits, strict=True) if b and (v := value(one, length))]
-        if len(pairs) == len(bits):
-            ours, theirs = zip(*pairs, strict=True)
-            rows.append(
-                (f"measured, {one.title}", _list(bits), f"{printed.improvement(ours, theirs):+.2f} %")
-            )
+    for title, above in margins(study, value, rival).items():
+        text = f"-\n{above}" if isinstance(above, str) else f"{above:+.2f} %"
+        rows.append((f"measured, {title}", _list(bits), text))
     if not rows:
         return None
-    whom = rival or "the best baseline"
+    whom = rival or "the best of the paper's seven other methods"
     return Sheet(
         f"{claimed_metric} of FCOH over {whom}, mean over the code lengths",
         ("", "bits", "above"),
@@ -146,10 +208,9 @@ def _show(study: Study) -> Section:
     metrics = (study.headline, "precision@H2")
     sheets: list[Sheet] = []
     when = f"after {study.field.setting.stream:,} training instances, {over(study)}"
+    when += f"; below: {column(study.dataset)}" if study.dataset in STANDS_FOR else ""
     for metric in metrics:
-
-        def ours(one: Contestant, bits: int, metric: str = metric) -> Value | None:
-            return study.values(one.label, metric, bits=bits)
+        ours = _metric(study, metric)
 
         def paper_s(one: Contestant, bits: int, metric: str = metric) -> float | None:
             return theirs(study, one, metric, bits)
@@ -161,6 +222,7 @@ def _show(study: Study) -> Section:
             )
         margin = margin_sheet(study, metric, ours, metric)
         sheets += [margin] if margin else []
+    verdict, brief = _verdict(study, metrics)
     return Section(
         "table-map",
         f"{study.headline} and precision@H2 for {_list(study.scale.bits)} bits",
@@ -171,7 +233,35 @@ def _show(study: Study) -> Section:
             *on_the_data(study.dataset),
             *notes.matching(study.dataset, {one.name for one in study.contestants}, metrics),
         ),
+        verdict=verdict,
+        brief=brief,
     )
+
+
+def _metric(study: Study, metric: str) -> Found:
+    """A metric at the end of the stream."""
+    return lambda one, bits: study.values(one.label, metric, bits=bits)
+
+
+def _verdict(study: Study, metrics: Sequence[str]) -> tuple[Verdict, str]:
+    """The claim is that FCOH is first in most cases: counted over both metrics, for the paper's own settings."""
+    lines, most = [], None
+    for form in forms(study):
+        firsts = {metric: _firsts(study, form, metric) for metric in metrics}
+        if not any(firsts.values()):
+            continue
+        counts = [f"{sum(first)} of {len(first)} code lengths in {m}" for m, first in firsts.items() if first]
+        lines.append(f"{form.title} is first at {words(counts)}")
+        if most is None:
+            cases = [first for of_metric in firsts.values() for first in of_metric]
+            most = sum(cases) / len(cases)
+    against = company(study, _metric(study, metrics[0]))
+    if most is None or not against:
+        return "undecided", "Not measured yet."
+    brief = f"{'; '.join(lines)}, against {against}."
+    if unmeasured(study, _metric(study, metrics[0])):
+        return "undecided", brief
+    return ("holds" if most > 0.5 else "holds in part" if most > 0 else "does not hold"), brief
 
 
 def _claim(name: str, headline: str) -> str:
@@ -198,20 +288,21 @@ def _claim(name: str, headline: str) -> str:
 
 
 def _finding(study: Study, metric: str) -> str:
-    """How many of the paper's figures are met, and where FCOH stands among the paper's methods."""
-    comparable = study.dataset in COMPARABLE
+    """How many of the paper's figures are met, and where FCOH stands among those of the paper's methods that took
+    part."""
     paper, _ = groups(study)
-    measured = {
-        (one, bits): value.mean
+    value = _metric(study, metric)
+    every = {
+        (one, bits): found
         for one in paper
         for bits in study.scale.bits
-        if (value := study.values(one.label, metric, bits=bits)) is not None
+        if (found := value(one, bits)) is not None
     }
     sentences = []
     away = {
-        (one, bits): ours - figure
-        for (one, bits), ours in measured.items()
-        if comparable and one.printed and (figure := theirs(study, one, metric, bits)) is not None
+        (one, bits): ours.mean - figure
+        for (one, bits), ours in every.items()
+        if study.dataset in COMPARABLE and (figure := theirs(study, one, metric, bits)) is not None
     }
     if away:
         near = sum(abs(difference) <= NEAR for difference in away.values())
@@ -221,21 +312,28 @@ def _finding(study: Study, metric: str) -> str:
             f"{near} of {len(away)} printed figures of {metric} are met within {NEAR}; the mean distance is "
             f"{size:.3f}, the largest {away[far, bits]:+.3f} ({far.title}, {bits} bits)."
         )
-    for form in [one for one in paper if one.name == "FCOH"]:
-        ranks = {bits: _rank(measured, form, bits) for bits in study.scale.bits if (form, bits) in measured}
-        if ranks:
-            first = sum(rank == 1 for rank in ranks.values())
+    against = company(study, value)
+    for form in forms(study):
+        if (first := _firsts(study, form, metric)) and against:
             sentences.append(
-                f"{form.title} has a better {metric} than the paper's other methods at {first} of {len(ranks)} code "
-                "lengths."
+                f"{form.title} has a better {metric} than {against} at {sum(first)} of {len(first)} code lengths."
             )
-    return " ".join(sentences) or f"No {metric} is measured yet."
+    if every and not against:
+        sentences.append(f"None of the paper's other methods has a {metric} at every code length here.")
+    sentences.append(survivors((f"{one.title}, {bits} bits", found) for (one, bits), found in every.items()))
+    return " ".join(filter(None, sentences)) or f"No {metric} is measured yet."
 
 
-def _rank(measured: Mapping[tuple[Contestant, int], float], form: Contestant, bits: int) -> int:
-    """1 where no method of the paper's other than FCOH is better."""
-    others = [value for (one, length), value in measured.items() if length == bits and one.name != form.name]
-    return 1 + sum(value > measured[form, bits] for value in others)
+def _firsts(study: Study, form: Contestant, metric: str) -> list[bool]:
+    """Whether FCOH is better than the `company`, for each code length at which it has a figure itself."""
+    value, first = _metric(study, metric), []
+    missing = unmeasured(study, value)
+    against = [one for one in baselines(study) if one.printed not in missing]
+    for bits in study.scale.bits:
+        if (ours := value(form, bits)) is not None:
+            others = [found.mean for one in against if (found := value(one, bits)) is not None]
+            first.append(ours.mean > max(others, default=-1.0))
+    return first
 
 
 EXPERIMENT = Experiment(

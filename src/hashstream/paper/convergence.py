@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from hashstream.paper.study import Experiment, Section, Sheet, Study
+from hashstream.paper.study import Experiment, Section, Sheet, Study, Verdict
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -276,7 +276,20 @@ def show(study: Study) -> Section:
             "classes together, W3 and W4 one update for each class in turn. The draws are the first, not chosen."
         },
         NOTES,
+        *_verdict(lower),
     )
+
+
+def _verdict(lower: Mapping[tuple[str, str], str]) -> tuple[Verdict, str]:
+    """The claim is of one update each with DCC; it holds in part if it is gone with as many updates on both sides."""
+    one, fair, _ = (lower.get(("DCC", contest), "-") for contest in CONTESTS)
+    if "-" in (one, fair):
+        return "undecided", "Not measured yet."
+    brief = (
+        f"With DCC class by class ends lower in {one} of the draws, with as many updates for both in {fair}."
+    )
+    often = [int(share.removesuffix(" %")) > 50 for share in (one, fair)]
+    return ("holds" if all(often) else "holds in part" if any(often) else "does not hold"), brief
 
 
 def finding(lower: Mapping[tuple[str, str], str]) -> str:
@@ -322,16 +335,15 @@ def picture(study: Study) -> Figure:
     """A row of panels for each way to find codes, a column for each draw."""
     from matplotlib.figure import Figure
 
+    from hashstream.pictures import heading
+
     runs = [run for run in range(study.scale.runs) if _point(study, _label("DCC", True), run, 2)]
     figure = Figure(figsize=(0.4 + 3.5 * len(runs), 0.5 + 3.6 * len(STEPS)), layout="constrained")
     grid = figure.subplots(len(STEPS), len(runs), squeeze=False)
     for row, name in zip(grid, STEPS, strict=True):
         for axes, run in zip(row, runs, strict=True):
             _panel(axes, study, name, run)
-    figure.suptitle(
-        "The path of W: together (W1, W2) and class by class (W1, W3, W4)",
-        x=0.01, ha="left", fontsize=12, fontweight="bold",
-    )  # fmt: skip
+    heading(figure, "The path of W: together (W1, W2) and class by class (W1, W3, W4)")
     return figure
 
 

@@ -5,30 +5,26 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from statistics import mean
 
-from hashstream import pictures
-from hashstream.evaluate import auc
 from hashstream.evaluate.protocols.paper import K
 from hashstream.paper import notes, printed
-from hashstream.paper.accuracy import groups, margin_sheet, measure, theirs, value_sheet
-from hashstream.paper.beside import NAMES, counterpart, on_the_data
+from hashstream.paper.accuracy import (
+    forms,
+    groups,
+    margin_sheet,
+    margins,
+    measure,
+    theirs,
+    unmeasured,
+    value_sheet,
+)
+from hashstream.paper.beside import NAMES, counterpart, figures_of, on_the_data, survivors, words
+from hashstream.paper.drawn import Curve, area, areas, panels
 from hashstream.paper.lineup import COMPARABLE, Contestant
-from hashstream.paper.study import Experiment, Figures, Section, Sheet, Study, Value
+from hashstream.paper.study import Experiment, Section, Sheet, Study, Value, Verdict
 
 __all__ = ["MAP_AUC", "MAP_INSTANCES", "PRECISION_AUC", "PRECISION_K", "area"]
 
-Curve = list[tuple[float, float]]
 AMONG = ("FCOH", "HCOH", "MIHash", "BSODH")  # of which the paper's text speaks
-
-
-def area(study: Study, one: Contestant, bits: int, steps: Mapping[float, tuple[str, int]]) -> Value | None:
-    """The area under a curve, over those runs that have all its points.
-
-    steps: for each x of the curve the metric there, and after how many training instances.
-    """
-    found = {x: study.by_run(one.label, metric, bits=bits, n_train=n) for x, (metric, n) in steps.items()}
-    whole = set.intersection(*(set(runs) for runs in found.values()))
-    areas = tuple(auc([(x, runs[run]) for x, runs in found.items()]) for run in sorted(whole))
-    return Value(areas) if areas else None
 
 
 def _along_the_stream(study: Study) -> dict[float, tuple[str, int]]:
@@ -37,89 +33,6 @@ def _along_the_stream(study: Study) -> dict[float, tuple[str, int]]:
 
 def _along_the_ranking(study: Study) -> dict[float, tuple[str, int]]:
     return {k: (f"precision@{k}", study.field.setting.stream) for k in K}
-
-
-def _curve(study: Study, one: Contestant, bits: int, steps: Mapping[float, tuple[str, int]]) -> Curve:
-    """Means over runs, as far as they were measured."""
-    values = {x: study.values(one.label, metric, bits=bits, n_train=n) for x, (metric, n) in steps.items()}
-    return [(x, value.mean) for x, value in values.items() if value]
-
-
-def _with_references(study: Study) -> dict[str, list[Contestant]]:
-    """Who is drawn together: the paper's methods, and the others, each beside our FCOH and the untrained projection."""
-    paper, others = groups(study)
-    untrained = [one for one in others if one.name == "LSH"]
-    ours = [one for one in paper if one.label == "FCOH"]
-    rest = [one for one in others if one.name != "LSH"]
-    figures = {"paper": paper + untrained}
-    return {**figures, "others": ours + rest + untrained} if rest else figures
-
-
-WHO = {
-    "paper": "the paper's methods; LSH is an untrained projection",
-    "others": "methods that the paper's tables do not have, beside FCOH (auto)",
-}
-
-
-def _panels(
-    study: Study,
-    name: str,
-    steps: Mapping[float, tuple[str, int]],
-    *,
-    x: str,
-    y: str,
-    title: str,
-    marks: Mapping[str, Mapping[str, Curve]] | None = None,
-) -> tuple[Figures, dict[str, str]]:
-    """Two figures with a panel for each code length, and their captions."""
-    figures: Figures = {}
-    captions = {}
-    for which, contestants in _with_references(study).items():
-        panels = {}
-        for bits in study.scale.bits:
-            lines = {one.title: _curve(study, one, bits, steps) for one in contestants}
-            panels[f"{bits} bits"] = {line: points for line, points in lines.items() if points}
-        if not any(panels.values()):
-            continue
-        file = name if which == "paper" else f"{name}-{which}"
-        figures[file] = pictures.line_panels(
-            panels,
-            x=x,
-            y=y,
-            title=title,
-            subtitle=_subtitle(study, which),
-            marks=marks if which == "paper" else None,
-        )
-        captions[file] = f"{title}: {WHO[which]}."
-    return figures, captions
-
-
-def _subtitle(study: Study, which: str) -> str:
-    runs = "one run" if study.scale.runs == 1 else f"mean of {study.scale.runs} runs"
-    return f"{study.dataset}, {runs}; {WHO[which]}"
-
-
-def _areas(
-    study: Study, name: str, steps: Mapping[float, tuple[str, int]], metric: str
-) -> tuple[Figures, dict[str, str]]:
-    """One figure of two panels: the area for each code length, the paper's methods and the others."""
-    panels = {}
-    for which, contestants in _with_references(study).items():
-        lines = {
-            one.title: [(b, v.mean) for b in study.scale.bits if (v := area(study, one, b, steps))]
-            for one in contestants
-        }
-        title = "the paper's methods" if which == "paper" else "other methods"
-        panels[title] = {line: points for line, points in lines.items() if points}
-    panels = {title: lines for title, lines in panels.items() if lines}
-    if not panels:
-        return {}, {}
-    title = f"{metric} for each code length"
-    runs = "one run" if study.scale.runs == 1 else f"mean of {study.scale.runs} runs"
-    figure = pictures.line_panels(
-        panels, x="bits", y=metric, title=title, subtitle=f"{study.dataset}, {runs}", columns=2, in_turn=True
-    )
-    return {name: figure}, {name: f"{title}: the mean of the points of each curve."}
 
 
 def _notes(study: Study, *metrics: str) -> tuple[str, ...]:
@@ -134,7 +47,7 @@ def _show_instances(study: Study) -> Section:
         if dataset == COMPARABLE.get(study.dataset) and bits in study.scale.bits and n in study.points:
             titles = {one.printed: one.title for one in study.contestants if one.printed}
             marks[f"{bits} bits"] = {titles[m]: [(n, v)] for m, v in values.items() if m in titles}
-    figures, captions = _panels(
+    figures, captions = panels(
         study,
         "fig-map-instances",
         _along_the_stream(study),
@@ -151,7 +64,9 @@ def _show_instances(study: Study) -> Section:
         study.contestants,
         lambda one, bits: study.values(one.label, metric, bits=bits, n_train=first),
         lambda one, bits: theirs(study, one, metric, bits, first),
+        until=first,
     )
+    verdict, brief = _stages(study)
     claim = "FCOH is better than all others at every stage, and by a large margin at the first"
     if marks:
         claim += (
@@ -166,7 +81,32 @@ def _show_instances(study: Study) -> Section:
         figures,
         captions,
         _notes(study, f"early {metric}"),
+        verdict,
+        brief,
     )
+
+
+def _stages(study: Study) -> tuple[Verdict, str]:
+    """The claim is that FCOH is first at every stage: counted over looks and code lengths."""
+    paper = groups(study)[0]
+    lines, share = [], None
+    for form in forms(study):
+        first = [
+            ours > max((_at(study, one, b, n) for one in paper if one.name != "FCOH"), default=-1.0)
+            for b in study.scale.bits
+            for n in study.points
+            if (ours := _at(study, form, b, n)) >= 0
+        ]
+        if first:
+            lines.append(f"{form.title} is first at {sum(first)} of {len(first)} stages and code lengths")
+            share = sum(first) / len(first) if share is None else share
+    missing = unmeasured(study, lambda one, bits: study.values(one.label, study.headline, bits=bits))
+    if share is None or len(missing) == 7:
+        return "undecided", "Not measured yet."
+    brief = "; ".join(lines) + (f" (no figures of {words(missing)})." if missing else ".")
+    if missing:
+        return "undecided", brief
+    return ("holds" if share == 1 else "holds in part" if share > 0.5 else "does not hold"), brief
 
 
 def _early_finding(study: Study) -> str:
@@ -177,19 +117,24 @@ def _early_finding(study: Study) -> str:
         one for one in study.contestants if one.name == "LSH"
     ]
     seen = {
-        one.title: value.mean
+        one.title: value
         for one in shown
         if (value := study.values(one.label, metric, bits=bits, n_train=first))
     }
-    if not seen:
+    there = {one.title: at for one in groups(study)[0] if (at := _at(study, one, bits, first)) >= 0}
+    if not seen or not there:
         return "Nothing is measured yet."
-    figures = ", ".join(f"{title} {value:.3f}" for title, value in seen.items())
-    best = max(groups(study)[0], key=lambda one: _at(study, one, bits, first))
+    figures = ", ".join(f"{title} {_told(value)}" for title, value in seen.items())
     untrained = " (LSH is not trained)" if "LSH" in seen else ""
     return (
-        f"At {bits} bits after {first:,} instances: {figures}{untrained}. The best of the paper's methods there is "
-        f"{best.title}."
+        f"At {bits} bits after {first:,} instances: {figures}{untrained}. The best there of the paper's methods that "
+        f"took part ({words(list(there))}) is {max(there, key=lambda title: there[title])}."
     )
+
+
+def _told(value: Value) -> str:
+    """A mean in a sentence, with how many runs it is of where some diverged."""
+    return f"{value.mean:.3f}" + (f" ({value.counted})" if value.counted else "")
 
 
 def _at(study: Study, one: Contestant, bits: int, n_train: int) -> float:
@@ -215,7 +160,8 @@ def _show_areas(
         for kind in (metric, metric.replace("mAP", "mAP@1000"), metric.replace("mAP@1000", "mAP"))
         if (data, kind) in printed.CLAIMED and (not paper or data == paper)
     ]
-    figures, captions = _areas(study, name, steps, metric)
+    figures, captions = areas(study, name, steps, metric)
+    verdict, brief = _ahead(study, metric, margins(study, value, rival), rival)
     return Section(
         name,
         title,
@@ -225,7 +171,22 @@ def _show_areas(
         figures,
         captions,
         _notes(study, metric),
+        verdict,
+        brief,
     )
+
+
+def _ahead(study: Study, metric: str, found: Mapping[str, float | str], rival: str) -> tuple[Verdict, str]:
+    """The claim is a margin over one rival: it holds in part where it is less than half as large."""
+    numbers = {title: above for title, above in found.items() if isinstance(above, float)}
+    if not numbers:
+        reasons = ", ".join(f"{title}: {why}" for title, why in found.items())
+        return "undecided", f"{reasons}." if reasons else "Not measured yet."
+    claim = printed.CLAIMED.get((figures_of(study.dataset), metric), (0.0, ""))[0]
+    brief = ", ".join(f"{title} {above:+.1f} %" for title, above in numbers.items()) + f" over {rival}"
+    brief += f"; claimed {claim:+.2f} %." if claim else "."
+    above = next(iter(numbers.values()))
+    return ("does not hold" if above <= 0 else "holds in part" if above < claim / 2 else "holds"), brief
 
 
 def _points(study: Study, metric: str) -> str:
@@ -237,20 +198,23 @@ def _points(study: Study, metric: str) -> str:
 
 def _area_finding(study: Study, value: Callable[[Contestant, int], Value | None], metric: str) -> str:
     """The five largest areas of the paper's methods, as means over the code lengths."""
-    means = {}
+    means, every = {}, {}
     for one in groups(study)[0]:
-        found = [area.mean for bits in study.scale.bits if (area := value(one, bits))]
+        found = {bits: area for bits in study.scale.bits if (area := value(one, bits))}
+        every.update({f"{one.title}, {bits} bits": area for bits, area in found.items()})
         if len(found) == len(study.scale.bits):
-            means[one.title] = mean(found)
+            means[one.title] = mean(area.mean for area in found.values())
     if not means:
         return "Nothing is measured yet."
     ranked = sorted(means, key=lambda title: -means[title])
     order = ", ".join(f"{title} {means[title]:.3f}" for title in ranked[:5])
-    return f"{metric}, mean over the code lengths, of the paper's methods: {order}."
+    first = f"the first five of {len(means)}" if len(means) > 5 else "all"
+    text = f"{metric}, mean over the code lengths, {first} of the paper's methods that took part: {order}."
+    return " ".join(filter(None, (text, survivors(every.items()))))
 
 
 def _show_precision(study: Study) -> Section:
-    figures, captions = _panels(
+    figures, captions = panels(
         study,
         "fig-precision-k",
         _along_the_ranking(study),
@@ -278,23 +242,47 @@ def _show_precision(study: Study) -> Section:
         figures,
         captions,
         _notes(study, "precision@K"),
+        *_first_at_100(study),
     )
 
 
 def _precision_finding(study: Study) -> str:
-    sentences = []
-    for bits in study.scale.bits:
-        found = {
-            one.title: value.mean
+    sentences, who = [], {}
+    for bits, found in _at_100(study).items():
+        who.update(found)
+        best = max(found, key=lambda title: found[title].mean)
+        sentences.append(f"{bits} bits {best} {_told(found[best])}")
+    if not sentences:
+        return "Nothing is measured yet."
+    return f"The best precision@100 among {words(list(who))}: {', '.join(sentences)}."
+
+
+def _at_100(study: Study) -> dict[int, dict[str, Value]]:
+    """Bits -> title -> precision@100, of those of the paper's methods that have one."""
+    every = {
+        bits: {
+            one.title: value
             for one in groups(study)[0]
             if (value := study.values(one.label, "precision@100", bits=bits))
         }
-        if found:
-            best = max(found, key=lambda title: found[title])
-            sentences.append(f"{bits} bits {best} {found[best]:.3f}")
-    if not sentences:
-        return "Nothing is measured yet."
-    return f"The best precision@100 of the paper's methods: {', '.join(sentences)}."
+        for bits in study.scale.bits
+    }
+    return {bits: found for bits, found in every.items() if found}
+
+
+def _first_at_100(study: Study) -> tuple[Verdict, str]:
+    """The claim is to be best on two data sets and competitive on MNIST: first at most lengths, or within 0.01."""
+    near, lengths = 0, _at_100(study)
+    if not any(title.startswith("FCOH") for found in lengths.values() for title in found):
+        return "undecided", "Not measured yet."
+    for found in lengths.values():
+        ours = max((v.mean for title, v in found.items() if title.startswith("FCOH")), default=0.0)
+        near += ours >= max(v.mean for v in found.values()) - 0.01
+    missing = unmeasured(study, lambda one, bits: study.values(one.label, "precision@100", bits=bits))
+    brief = f"The better form of FCOH is best, or within 0.01 of it, at {near} of {len(lengths)} code lengths"
+    if missing:
+        return "undecided", f"{brief} (no figures of {words(missing)})."
+    return ("holds" if 2 * near > len(lengths) else "holds in part" if near else "does not hold"), f"{brief}."
 
 
 MAP_INSTANCES = Experiment(

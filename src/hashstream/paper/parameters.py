@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 from hashstream.evaluate import Job
 from hashstream.hashers import methods
-from hashstream.paper.beside import NAMES, cell, counterpart, divergences, on_the_data, over
+from hashstream.paper.beside import NAMES, cell, column, counterpart, figures_of, measured, on_the_data, over
 from hashstream.paper.printed import printed
-from hashstream.paper.study import Experiment, Section, Sheet, Study, Value
+from hashstream.paper.study import Experiment, Section, Sheet, Study, Value, Verdict
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -124,12 +124,12 @@ def measure(study: Study) -> None:
 
 
 def show(study: Study) -> Section:
-    metric, name = study.headline, counterpart(study.dataset)[0]
+    metric, name = study.headline, figures_of(study.dataset)
     auto = study.values("FCOH", metric, bits=BITS)
     found = {
         (p.parameter, p.reading, p.value): (
             study.values(p.label, metric, bits=BITS),
-            len(divergences(study, p.label, BITS)),
+            study.divergences(p.label, BITS, study.field.setting.stream),
         )
         for p in points(study)
     }
@@ -138,12 +138,12 @@ def show(study: Study) -> Section:
     rows = []
     for parameter, values in grid(study).items():
         for value in values:
-            cells = [_cell(*found[parameter, reading, value]) for reading in READINGS]
-            theirs = _printed(name, parameter, value, metric)
-            rows.append((SYMBOLS[parameter], f"{value:g}", *cells, cell(theirs)))
+            cells = [measured(*found[parameter, reading, value]) for reading in READINGS]
+            theirs = (cell(_printed(name, parameter, value, metric)),) if name else ()
+            rows.append((SYMBOLS[parameter], f"{value:g}", *cells, *theirs))
     sheet = Sheet(
         f"{metric} at {BITS} bits, {over(study)}; auto, which has no parameter: {cell(auto)}",
-        ("parameter", "value", *READINGS.values(), "paper"),
+        ("parameter", "value", *READINGS.values(), *((column(study.dataset),) if name else ())),
         tuple(rows),
     )
     return _section(
@@ -153,13 +153,46 @@ def show(study: Study) -> Section:
         {NAME: picture(study, found, auto)},
         {
             NAME: "Each panel varies one parameter, the others stay at the paper's setting (for μ see the notes). "
-            "Crosses at the foot: some run diverged. Diamonds: the figures that the paper prints."
+            "Crosses at the foot: some run diverged, and a line above them is of the others."
+            + (" Diamonds: the figures that the paper prints." if name else "")
         },
+        *_verdict(study, found),
     )
 
 
+def _verdict(study: Study, found: Found) -> tuple[Verdict, str]:
+    """The claims are that both terms are needed, and that the printed setting is the one to take: both in the reading
+    that the paper's settings have here, the second also as printed."""
+    printed_lost = sum(bool(lost) for (_, reading, _), (_, lost) in found.items() if reading == "none")
+    settings = sum(reading == "none" for _, reading, _ in found)
+    reading = "bits"
+    base = found["lambda1", reading, centre(study.dataset, reading)["lambda1"]][0]
+    without = [found[parameter, reading, 0][0] for parameter in ("lambda1", "lambda2")]
+    if base is None:
+        return "undecided", f"As printed {printed_lost} of {settings} settings diverge."
+    costs = [base.mean - value.mean if value else None for value in without]
+    brief = (
+        f"Without similar pairs {_cost(costs[0])}, without dissimilar ones {_cost(costs[1])} "
+        f"({READINGS[reading]}); as printed, {printed_lost} of {settings} settings diverge."
+    )
+    needed = [cost is None or cost > 0.03 for cost in costs]
+    if all(needed):
+        return ("holds in part" if printed_lost else "holds"), brief
+    return ("holds in part" if any(needed) else "does not hold"), brief
+
+
+def _cost(cost: float | None) -> str:
+    return "nothing is left (diverged)" if cost is None else f"{-cost:+.3f}"
+
+
 def _section(
-    study: Study, finding: str, sheets: Any = (), figures: Any = None, captions: Any = None
+    study: Study,
+    finding: str,
+    sheets: Any = (),
+    figures: Any = None,
+    captions: Any = None,
+    verdict: Verdict = "undecided",
+    brief: str = "Not measured yet.",
 ) -> Section:
     return Section(
         NAME,
@@ -172,6 +205,8 @@ def _section(
         figures or {},
         captions or {},
         (*_notes(study), *on_the_data(study.dataset)),
+        verdict,
+        brief,
     )
 
 
@@ -192,14 +227,8 @@ def _notes(study: Study) -> tuple[str, ...]:
     )
 
 
-Found = dict[tuple[str, str, float], tuple[Value | None, int]]
-"""(parameter, reading, value) -> what was measured, and how many runs diverged."""
-
-
-def _cell(value: Value | None, diverged: int) -> str:
-    if value is None:
-        return "diverged" if diverged else "-"
-    return f"{value} ({diverged} diverged)" if diverged else str(value)
+Found = dict[tuple[str, str, float], tuple[Value | None, dict[int, int]]]
+"""(parameter, reading, value) -> what was measured, and after how many rows runs diverged."""
 
 
 def _printed(name: str, parameter: str, value: float, metric: str) -> float | None:
@@ -222,7 +251,9 @@ def finding(study: Study, found: Found, auto: Value | None) -> str:
         finite = [(value.mean, key) for key, (value, _) in mine.items() if value]
         if finite:
             best, at = max(finite)
-            text.append(f"The best figure is {best:.3f} ({SYMBOLS[at[0]]} = {at[2]:g}).")
+            counted = getattr(mine[at][0], "counted", "")
+            some = f", {counted}" if counted else ""
+            text.append(f"The best figure is {best:.3f} ({SYMBOLS[at[0]]} = {at[2]:g}{some}).")
         base = mine["lambda1", reading, centre(study.dataset, reading)["lambda1"]][0]
         without = [mine[parameter, reading, 0][0] for parameter in ("lambda1", "lambda2")]
         if base:
@@ -231,12 +262,14 @@ def finding(study: Study, found: Found, auto: Value | None) -> str:
                 for parameter, value in zip(("lambda1", "lambda2"), without, strict=True)
             )
             text.append(f"At the paper's setting {base.mean:.3f}; {lambdas}.")
-    name = counterpart(study.dataset)[0]
+    name = figures_of(study.dataset)
     if name:
         theirs = [
             printed(name, row, study.headline, BITS) for row in ("FCOH", "FCOH lambda1=0", "FCOH lambda2=0")
         ]
-        text.append(f"The paper: {cell(theirs[0])}, {cell(theirs[1])} and {cell(theirs[2])}.")
+        text.append(
+            f"The {column(study.dataset)}: {cell(theirs[0])}, {cell(theirs[1])} and {cell(theirs[2])}."
+        )
     if auto:
         above = sum(1 for value, _ in found.values() if value and value.mean > auto.mean)
         text.append(f"Auto reaches {auto}; {above} of {len(found)} swept settings are above it.")
@@ -250,7 +283,7 @@ def picture(study: Study, found: Found, auto: Value | None) -> Figure:
     """Four panels on one scale, the values of a parameter side by side."""
     from matplotlib.figure import Figure
 
-    from hashstream.pictures import COLOURS
+    from hashstream.pictures import COLOURS, heading, tidy
 
     looks: dict[str, dict[str, Any]] = {
         "none": {"color": "#666666", "marker": "s", "linestyle": (0, (4, 1.5))},
@@ -264,7 +297,7 @@ def picture(study: Study, found: Found, auto: Value | None) -> Figure:
     }
     figure = Figure(figsize=(12, 3.9), layout="constrained")
     grid_axes = figure.subplots(1, 4, sharey=True)
-    metric, name = study.headline, counterpart(study.dataset)[0]
+    metric, name = study.headline, figures_of(study.dataset)
     for axes, (parameter, values) in zip(grid_axes, grid(study).items(), strict=True):
         if auto:
             spread = auto.spread if len(auto.runs) > 1 else 0.0
@@ -277,30 +310,31 @@ def picture(study: Study, found: Found, auto: Value | None) -> Figure:
         theirs = [(i, p) for i, v in enumerate(values) if (p := _printed(name, parameter, v, metric))]
         if theirs:
             x, y = zip(*theirs, strict=True)
-            axes.plot(
-                x, y, "D", color="#222222", markerfacecolor="white", markersize=7, label="paper", zorder=5
-            )
+            look: dict[str, Any] = {
+                "color": "#222222",
+                "markerfacecolor": "white",
+                "markersize": 7,
+                "zorder": 5,
+            }
+            axes.plot(x, y, "D", label=column(study.dataset), **look)
         axes.set_xticks(range(len(values)), [f"{v:g}" for v in values], fontsize=8, rotation=35)
         axes.set_xlim(-0.4, len(values) - 0.6)
         axes.set_title(SYMBOLS[parameter], loc="left", fontsize=11, fontweight="bold")
-        axes.grid(axis="y", color="#e4e4e4", linewidth=0.7)
-        axes.set_axisbelow(True)
-        axes.tick_params(length=0, labelsize=8.5)
-        for side in ("top", "right", "left"):
-            axes.spines[side].set_visible(False)
+        tidy(axes)
     grid_axes[0].set_ylabel(metric)
     grid_axes[0].set_ylim(bottom=0)
     handles, labels = grid_axes[1].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside lower center", ncols=len(labels), frameon=False, fontsize=9)
-    figure.suptitle(
-        f"{metric} of FCOH at {BITS} bits, {study.dataset}, as one parameter varies",
-        x=0.01, ha="left", fontsize=12, fontweight="bold",
-    )  # fmt: skip
+    heading(figure, f"{metric} of FCOH at {BITS} bits, {study.dataset}, as one parameter varies")
     return figure
 
 
 def _draw(
-    axes: Axes, entries: list[tuple[Value | None, int]], look: dict[str, Any], title: str, height: float
+    axes: Axes,
+    entries: list[tuple[Value | None, dict[int, int]]],
+    look: dict[str, Any],
+    title: str,
+    height: float,
 ) -> None:
     """A reading's line with its spread, and crosses at the foot where runs diverged."""
     places = [i for i, (value, _) in enumerate(entries) if value]

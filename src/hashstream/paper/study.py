@@ -11,7 +11,7 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from dataclasses import field as default
 from statistics import mean, stdev
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from hashstream import evaluate
 from hashstream.datasets import Dataset
@@ -32,6 +32,7 @@ __all__ = [
     "Sheet",
     "Study",
     "Value",
+    "Verdict",
     "quick",
 ]
 
@@ -45,7 +46,8 @@ Watching = Callable[[str, int, int], AbstractContextManager[Watch | None]]
 
 @dataclass(frozen=True)
 class Scale:
-    """How much of an experiment is run. What "quick" measures is a part of what "full" measures, row for row.
+    """How much of an experiment is run. What "quick" measures is a part of what "full" measures, row for row: methods
+    are fed in the same pieces however many looks are taken.
 
     bits: code lengths. runs: seeds 0, 1, ... looks: which of the setting's checkpoints, as places in it.
     """
@@ -68,9 +70,6 @@ FULL = Scale("full", bits=BITS, runs=3, looks=None)
 def quick(setting: evaluate.protocols.Setting) -> Scale:
     """What is quick enough for a data set: all of it where it is tiny, three looks where looking takes long.
 
-    With fewer looks a method whose batches do not fit between two of them (FROSH) learns in other pieces than in a
-    full run; all others, and FROSH where all looks are taken, have the same rows in both.
-
     >>> quick(evaluate.protocols.SETTINGS["digits"]).runs, quick(evaluate.protocols.SETTINGS["places205"]).looks
     (3, (0, 2, -1))
     """
@@ -83,13 +82,16 @@ def quick(setting: evaluate.protocols.Setting) -> Scale:
 class Value:
     """Mean and standard deviation (NaN for one run) of a metric over runs.
 
-    >>> print(Value((0.5, 0.7))), print(Value((0.5,)))
-    0.600 ± 0.141
-    0.500
-    (None, None)
+    runs: one value for each run that has one. diverged: how many more there were that could not get so far.
+
+    >>> print(Value((0.5, 0.7)), Value((0.5,)))
+    0.600 ± 0.141 0.500
+    >>> Value((0.5, 0.7), diverged=1).counted, Value((0.5, 0.7)).counted
+    ('2 of 3 runs', '')
     """
 
     runs: tuple[float, ...]
+    diverged: int = 0
 
     @property
     def mean(self) -> float:
@@ -98,6 +100,11 @@ class Value:
     @property
     def spread(self) -> float:
         return stdev(self.runs) if len(self.runs) > 1 else float("nan")
+
+    @property
+    def counted(self) -> str:
+        """Whose mean this is where runs diverged, "" where none did: survivors may be better than all would be."""
+        return f"{len(self.runs)} of {len(self.runs) + self.diverged} runs" if self.diverged else ""
 
     def __str__(self) -> str:
         return f"{self.mean:.3f}" + (f" ± {self.spread:.3f}" if len(self.runs) > 1 else "")
@@ -116,6 +123,9 @@ class Sheet:
     best: frozenset[tuple[int, int]] = frozenset()
 
 
+Verdict = Literal["holds", "holds in part", "does not hold", "undecided"]
+"""On a claim of the paper, as far as the rows of a study go."""
+
 Figures = dict[str, "Figure"]
 """Figures of a section by file name without its ending, in the order in which the report shows them."""
 
@@ -125,6 +135,7 @@ class Section:
     """What an experiment shows.
 
     claim: what the paper says, in a sentence or two. finding: what is measured here, made of the rows.
+    verdict: whether the claim holds here. brief: the finding in one line.
     notes: why the two differ where that is known, what was left out, what the figures do not tell.
     captions: a sentence for a figure, by its name.
     """
@@ -137,6 +148,8 @@ class Section:
     figures: Figures = default(default_factory=dict)
     captions: dict[str, str] = default(default_factory=dict)
     notes: tuple[str, ...] = ()
+    verdict: Verdict = "undecided"
+    brief: str = ""
 
 
 @dataclass(frozen=True)
@@ -229,7 +242,14 @@ class Study:
         """
         n_train = self.field.setting.stream if n_train is None else n_train
         found = self.by_run(label, metric, bits=bits, n_train=n_train, protocol=protocol)
-        return Value(tuple(found.values())) if found else None
+        lost = set(self.divergences(label, bits, n_train, protocol)) - set(found)
+        return Value(tuple(found.values()), len(lost)) if found else None
+
+    def divergences(self, label: str, bits: int, until: int, protocol: str = "paper") -> dict[int, int]:
+        """Run -> after how many rows a method could not go on, for the scale's runs that did not get to `until`."""
+        columns = {"dataset": self.dataset, "protocol": protocol, "method": label, "bits": bits}
+        ends = {run: self.results.diverged(**columns, run=run) for run in range(self.scale.runs)}
+        return {run: end for run, end in ends.items() if end is not None and end < until}
 
     def by_run(
         self, label: str, metric: str, *, bits: int, n_train: int, protocol: str = "paper"

@@ -2,99 +2,35 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from statistics import median
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-import numpy as np
+from threadpoolctl import threadpool_limits
 
-from hashstream.evaluate.protocols import Course, Field, Protocol, Streamed, metric_row
-from hashstream.hashers.mutual_information import gate, has_moved, reservoir_mutual_information
-from hashstream.paper.beside import counterpart, on_the_data
+from hashstream.evaluate import Job, News
+from hashstream.evaluate.protocols import metric_row
+from hashstream.paper.beside import column, counterpart, figures_of, on_the_data, words
+from hashstream.paper.beside import seconds as _seconds
 from hashstream.paper.lineup import Contestant
 from hashstream.paper.printed import METHODS, printed
-from hashstream.paper.study import Experiment, Section, Sheet, Study
+from hashstream.paper.study import Experiment, Section, Sheet, Study, Verdict
+from hashstream.paper.timing import NAME, Times, gated_rebuilds
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 __all__ = ["EXPERIMENT", "Time", "Times", "gated_rebuilds", "rows_between_rebuilds", "times"]
 
-NAME, BITS = "table-time", 32
-REPEATS, LONG = 5, 0.2
-"""How often the database is encoded at the end, and more often where that took less than so many seconds together; the
-median counts."""
+BITS = 32
 CHECK_EVERY = 100
 """Instances between two questions to MIHash's gate, as in the published harness."""
 OFTEN = 10
 """The same, asked more often, at full scale: the paper's number of rebuilds is above what 100 allows."""
 ROWS_BETWEEN = {"OKH": 2, "AdaptHash": 2, "SketchHash": 50, "OSH": 1, "HCOH": 1, "BSODH": 2000, "FCOH": 100}
 ON_PLACES = {"BSODH": 5000, "FCOH": 1000}
-
-
-@dataclass(frozen=True)
-class Times(Protocol):
-    """The paper's stream, without questions: only how long things take."""
-
-    kind = NAME
-    question = "How long does it take to keep functions and table up to date?"
-    free_points = True
-
-    def metrics(self) -> tuple[str, ...]:
-        return ("encode_seconds", "updates", "train_seconds")
-
-    def highlights(self, points: Sequence[int]) -> list[tuple[int, str]]:
-        return [(points[-1], metric) for metric in self.metrics()]
-
-    def course(self, field: Field, seed: int, *, ties: str = "paper") -> Course:
-        """encode_seconds: one rebuild of the table, the median of several at the end of the stream.
-        updates: how often equal input may have got another code (`version_`), NaN where a method does not say."""
-        split = field.split(seed)
-        database = field.X[split.retrieval]
-
-        def look(hasher: Streamed, n_train: int) -> dict[str, float]:
-            enough = n_train < len(split.stream)  # on the way there once will do
-            seconds = [_timed(hasher, database)]
-            while not enough:
-                seconds.append(_timed(hasher, database))
-                enough = len(seconds) >= REPEATS and (sum(seconds) > LONG or len(seconds) == 20 * REPEATS)
-            updates = float(getattr(hasher, "version_", np.nan))
-            return {"encode_seconds": median(seconds), "updates": updates}
-
-        return Course(field.X[split.stream], field.y[split.stream], look, ties)
-
-
-def _timed(hasher: Streamed, X: np.ndarray) -> float:
-    clock = time.perf_counter()
-    hasher.transform(X)
-    return time.perf_counter() - clock
-
-
-def gated_rebuilds(hasher: Any, X: np.ndarray, y: np.ndarray, *, every: int, theta: float = 0.0) -> int:
-    """How often a table would be rebuilt if MIHash's gate were asked after every `every` rows of the stream (X, y).
-
-    hasher: a fresh `MIHash`. The first table is made with its W0, before the stream, and is not counted.
-    """
-    hasher.partial_fit(X[:1], y[:1])  # sits down in the reservoir: there is nothing yet to learn from
-    table, rebuilds, start = hasher.projection_, 0, 1
-    for stop in range(every, len(X) + 1, every):
-        if stop > start:
-            hasher.partial_fit(X[start:stop], y[start:stop])
-        start = stop
-        if has_moved(hasher.projection_, table):
-            new, old = (
-                reservoir_mutual_information(
-                    np.packbits(hasher.reservoir_ @ W > 0, axis=1),
-                    hasher.reservoir_labels_,
-                    n_bits=hasher.n_bits,
-                )
-                for W in (hasher.projection_, table)
-            )
-            if gate(new, old, theta):
-                table, rebuilds = hasher.projection_, rebuilds + 1
-    return rebuilds
 
 
 def rows_between_rebuilds(method: str, dataset: str) -> int | None:
@@ -107,36 +43,65 @@ def rows_between_rebuilds(method: str, dataset: str) -> int | None:
     return on_places.get(method, ROWS_BETWEEN.get(method))
 
 
+def batches_fed(study: Study, rows: int) -> int:
+    """How many batches of `rows` rows the stream is fed in: none of them reaches across a look.
+
+    On MNIST that is stream / n_t. Where a batch is longer than the way from one look to the next it is cut there.
+    """
+    return sum(-(-(stop - start) // rows) for start, stop in pairwise([0, *study.field.setting.checkpoints]))
+
+
 def measure(study: Study) -> None:
     """One method after the other, alone, in one process; then MIHash's gate."""
     every_job = (job for one in study.contestants for job in one.jobs(BITS, study.scale.runs))
     jobs = sorted(every_job, key=lambda job: job.run)
     study.measure("times: ", jobs, protocol=Times(), workers=1)
-    stream = study.field.setting.stream
+    asked = [(CHECK_EVERY, run) for run in range(study.scale.runs)] + [(OFTEN, 0)] * (
+        study.scale.name == "full"
+    )
     for one in study.contestants:
-        if one.name != "MIHash":
-            continue
-        asked = [(CHECK_EVERY, run) for run in range(study.scale.runs)]
-        asked += [(OFTEN, 0)] * (study.scale.name == "full")
-        for every, run in asked:
-            metric = f"gated_rebuilds@{every}"
-            columns = {
-                "dataset": study.dataset,
-                "protocol": NAME,
-                "method": one.label,
-                "bits": BITS,
-                "run": run,
-            }
-            if not study.results.has([metric], **columns, n_train=stream):
-                course = Times().course(study.field, run)
+        if one.name == "MIHash":
+            _ask_the_gate(study, one, asked)
+
+
+def _ask_the_gate(study: Study, one: Contestant, asked: Sequence[tuple[int, int]]) -> None:
+    """Count MIHash's rebuilds for each (rows between two questions, run) that the results do not have."""
+    stream = study.field.setting.stream
+    columns = {
+        "dataset": study.dataset,
+        "protocol": NAME,
+        "method": one.label,
+        "bits": BITS,
+        "n_train": stream,
+    }
+    missing = [
+        (every, run)
+        for every, run in asked
+        if not study.results.has([f"gated_rebuilds@{every}"], **columns, run=run)
+    ]
+    if not missing:
+        return
+    with study.watching("MIHash's gate: ", len(missing), stream * len(missing)) as watch:
+        tell = watch or (lambda news: None)
+        for every, run in missing:
+            job, course = Job(one.label, one.method, BITS, run), Times().course(study.field, run)
+
+            def count(rows: int, job: Job = job) -> None:
+                tell(News(job, rows=rows))
+
+            with threadpool_limits(1):  # as all that is measured here: counts do not depend on the cores
                 hasher = one.method(n_bits=BITS, random_state=run)
-                count = gated_rebuilds(hasher, course.X, course.y, every=every)
-                study.add(NAME, one.label, BITS, run, stream, **{metric: float(count)})
+                rebuilds = gated_rebuilds(hasher, course.X, course.y, every=every, progress=count)
+            study.add(NAME, one.label, BITS, run, stream, **{f"gated_rebuilds@{every}": float(rebuilds)})
+            tell(News(job, rows=stream - stream // every * every, done=True))
 
 
 @dataclass(frozen=True)
 class Time:
-    """One method's seconds for the whole stream, medians over runs: functions, one rebuild, number of rebuilds."""
+    """One method's seconds for the whole stream, medians over runs: functions, one rebuild, number of rebuilds.
+
+    counted: of how many runs, where some diverged ("2 of 3 runs").
+    """
 
     title: str
     printed: str
@@ -144,6 +109,7 @@ class Time:
     rebuild: float
     rebuilds: float
     updates: float
+    counted: str = ""
 
     @property
     def table(self) -> float:
@@ -160,9 +126,11 @@ def times(study: Study) -> list[Time]:
         if one.name == "MIHash":
             rebuilds = _median(study, one, f"gated_rebuilds@{CHECK_EVERY}")
         else:
-            rebuilds = -(-study.field.setting.stream // rows) if rows else updates
+            rebuilds = batches_fed(study, rows) if rows else updates
         if functions is not None and rebuild is not None and updates is not None and rebuilds is not None:
-            found.append(Time(one.title, one.printed, functions, rebuild, rebuilds, updates))
+            value = study.values(one.label, "train_seconds", bits=BITS, protocol=NAME)
+            counted = value.counted if value else ""
+            found.append(Time(one.title, one.printed, functions, rebuild, rebuilds, updates, counted))
     return found
 
 
@@ -172,23 +140,23 @@ def _median(study: Study, one: Contestant, metric: str) -> float | None:
 
 
 def show(study: Study) -> Section:
-    name, _ = counterpart(study.dataset)
+    name, paper_s = figures_of(study.dataset), column(study.dataset)
     found = times(study)
     base, title = next(((t.functions, t.title) for t in found if t.printed == "FCOH"), (None, "FCOH"))
     theirs = printed(name, "FCOH", "hash function seconds", BITS)
     functions, tables = [], []
     for t in found:
         paper = [printed(name, t.printed, f"hash {what} seconds", BITS) for what in ("function", "table")]
+        total = None if paper[0] is None or paper[1] is None else paper[0] + paper[1]
+        some = f"\n{t.counted}" if t.counted else ""
         functions.append(
             (
                 t.title,
-                _seconds(t.functions),
+                _seconds(t.functions) + some,
                 _ratio(t.functions, base),
-                _seconds(paper[0]),
-                _ratio(paper[0], theirs),
+                *((_seconds(paper[0]), _ratio(paper[0], theirs)) if name else ()),
             )
         )
-        total = None if paper[0] is None or paper[1] is None else paper[0] + paper[1]
         tables.append(
             (
                 t.title,
@@ -197,14 +165,14 @@ def show(study: Study) -> Section:
                 _seconds(t.rebuild),
                 _seconds(t.table),
                 _seconds(t.functions + t.table),
-                _seconds(paper[1]),
-                _seconds(total),
+                *((_seconds(paper[1]), _seconds(total)) if name else ()),
             )
         )
+    beside = (f"{paper_s}, s", f"{paper_s} / FCOH") if name else ()
     sheets = (
         Sheet(
             f"Hash functions: seconds to learn {study.field.setting.stream:,} rows at {BITS} bits",
-            ("method", "ours, s", f"ours / {title}", "paper, s", "paper / FCOH"),
+            ("method", "ours, s", f"ours / {title}", *beside),
             tuple(functions),
         ),
         Sheet(
@@ -216,13 +184,13 @@ def show(study: Study) -> Section:
                 "one rebuild, s",
                 "table, s",
                 "total, s",
-                "paper: table, s",
-                "paper: total, s",
+                *((f"{paper_s}: table, s", f"{paper_s}: total, s") if name else ()),
             ),
             tuple(tables),
         ),
     )
-    figures = {NAME: picture(found, name, study)} if found else {}
+    lost = _lost(study)
+    hollow = " Hollow: the paper's seconds, on its machine and its data." if name else ""
     return Section(
         NAME,
         "Time: hash functions and hash table",
@@ -230,13 +198,57 @@ def show(study: Study) -> Section:
         "on CIFAR-10 and MNIST. (In its own table FCOH also beats OKH, but for CIFAR-10.) FCOH's table "
         "is rebuilt once a batch: far less often than for methods that learn from one instance or a pair, and for less "
         "than MIHash's gated rebuilds.",
-        finding(found),
+        finding(found) + (f" No time, since every run diverged: {words(lost)}." if lost else ""),
         sheets,
-        figures,
-        {
-            NAME: "Filled: measured here. Hollow: the paper's seconds, on its machine. The axis is logarithmic."
-        },
-        (*_gate_notes(study), *NOTES, *on_the_data(study.dataset)),
+        {NAME: picture(found, name, study)} if found else {},
+        {NAME: f"Filled: measured here.{hollow} The axis is logarithmic."},
+        (*_cut_notes(study), *_gate_notes(study), *NOTES, *on_the_data(study.dataset)),
+        *_verdict(found),
+    )
+
+
+def _lost(study: Study) -> list[str]:
+    """Who has no time because no run got to the end of the stream."""
+    stream = study.field.setting.stream
+    return [
+        one.title
+        for one in study.contestants
+        if len(study.divergences(one.label, BITS, stream, NAME)) == study.scale.runs
+    ]
+
+
+def _verdict(found: Sequence[Time]) -> tuple[Verdict, str]:
+    """The claims that are for every data set: faster functions than MIHash and BSODH, fewer rebuilds than MIHash."""
+    rows = {t.printed: t for t in found if t.printed}
+    if not {"FCOH", "MIHash", "BSODH"} <= set(rows):
+        return "undecided", "FCOH, MIHash and BSODH are not all timed yet."
+    ours, gated, batches = rows["FCOH"], rows["MIHash"], rows["BSODH"]
+    claims = {
+        f"learns faster than MIHash ({gated.functions / ours.functions:.1f} x)": ours.functions
+        < gated.functions,
+        f"learns faster than BSODH ({batches.functions / ours.functions:.1f} x)": ours.functions
+        < batches.functions,
+        f"has fewer rebuilds than MIHash ({ours.rebuilds:,.0f}, {gated.rebuilds:,.0f})": ours.rebuilds
+        < gated.rebuilds,
+    }
+    kept, broken = [c for c, true in claims.items() if true], [c for c, true in claims.items() if not true]
+    brief = f"{ours.title}: {words(kept) or 'none of the claims holds'}"
+    brief += f"; not so: {words(broken)}." if broken else "."
+    return ("holds" if not broken else "holds in part" if kept else "does not hold"), brief
+
+
+def _cut_notes(study: Study) -> tuple[str, ...]:
+    """Whose batches are cut because looks are nearer to each other than a batch is long."""
+    every, cut = study.field.setting.every, {}
+    for one in study.contestants:
+        rows = rows_between_rebuilds(one.name, study.dataset)
+        if rows is not None and rows > every:
+            cut[one.name] = f"{one.name} ({rows:,} rows)"
+    if not cut:
+        return ()
+    return (
+        f"A batch ends at a look, and there is one after every {every:,} rows here: the batches of "
+        f"{words(list(cut.values()))} are cut there, and rebuilds are counted by what was fed.",
     )
 
 
@@ -266,7 +278,12 @@ def finding(found: Sequence[Time]) -> str:
             f"(gate asked every {CHECK_EVERY} instances): {less}, where the paper has fewer."
         )
     least = min(rows.values(), key=lambda t: t.functions + t.table)
-    return text + f" Least time in total: {least.title}, {_seconds(least.functions + least.table)} s."
+    text += (
+        f" Least time in total, of {len(rows)} of the paper's {len(METHODS)} methods: {least.title}, "
+        f"{_seconds(least.functions + least.table)} s."
+    )
+    some = [f"{t.title} ({t.counted})" for t in found if t.counted]
+    return text + (f" Without the runs that diverged: {words(some)}." if some else "")
 
 
 def _gate_notes(study: Study) -> tuple[str, ...]:
@@ -300,10 +317,13 @@ NOTES = (
 
 
 def picture(found: Sequence[Time], name: str, study: Study) -> Figure:
-    """Seconds for functions and for the table, one line a method, on a logarithmic axis."""
+    """Seconds for functions and for the table, one line a method, on a logarithmic axis.
+
+    name: the paper's data set whose seconds are drawn beside ours, "" for none.
+    """
     from matplotlib.figure import Figure
 
-    from hashstream.pictures import style
+    from hashstream.pictures import heading, style, tidy, under
 
     order = sorted(found, key=lambda t: -(t.functions + t.table))
     figure = Figure(figsize=(10, 1.3 + 0.27 * len(order)), layout="constrained")
@@ -319,32 +339,15 @@ def picture(found: Sequence[Time], name: str, study: Study) -> Figure:
             if theirs:
                 axes.plot(theirs, i, "o", color=colour, markersize=7, markerfacecolor="white")
         axes.set_xscale("log")
-        axes.xaxis.set_major_formatter(
-            lambda seconds, _: f"{seconds:,.0f}" if seconds >= 1 else f"{seconds:g}"
-        )
+        axes.xaxis.set_major_formatter(lambda s, _: f"{s:,.0f}" if s >= 1 else f"{s:g}")
         axes.set_title(f"hash {what}", loc="left", fontsize=10, fontweight="bold")
         axes.set_xlabel("seconds for the whole stream", fontsize=9)
-        axes.grid(axis="both", color="#e4e4e4", linewidth=0.7)
-        axes.set_axisbelow(True)
-        axes.tick_params(length=0, labelsize=8.5)
-        for side in ("top", "right", "left"):
-            axes.spines[side].set_visible(False)
-    axes.set_yticks(range(len(order)), [t.title for t in order])
-    figure.suptitle(
-        f"Time at {BITS} bits, {study.dataset}: filled ours, hollow the paper's",
-        x=0.01, ha="left", fontsize=12, fontweight="bold",
-    )  # fmt: skip
+        tidy(axes, "both")
+    axes.set_yticks(range(len(order)), [f"{t.title} ({t.counted})" if t.counted else t.title for t in order])
+    hollow = f": filled ours, hollow {column(study.dataset)}" if name else ""
+    heading(figure, f"Time at {BITS} bits, {study.dataset}{hollow}")
+    under(figure, "In brackets: how many runs did not diverge." if any(t.counted for t in order) else "")
     return figure
-
-
-def _seconds(value: float | None) -> str:
-    """
-    >>> _seconds(0.1234), _seconds(97.59), _seconds(25000), _seconds(None)
-    ('0.123', '97.6', '25,000', '-')
-    """
-    if value is None:
-        return "-"
-    return f"{value:,.0f}" if value >= 1000 else f"{value:.3g}"
 
 
 def _ratio(value: float | None, base: float | None) -> str:

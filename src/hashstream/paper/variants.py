@@ -8,10 +8,20 @@ from typing import Any
 
 from hashstream.evaluate import Job
 from hashstream.hashers import methods
-from hashstream.paper.beside import cell, counterpart, on_the_data, outcome, over, signed
+from hashstream.paper.beside import (
+    cell,
+    column,
+    counterpart,
+    figures_of,
+    measured,
+    on_the_data,
+    over,
+    signed,
+    survivors,
+)
 from hashstream.paper.lineup import with_paper_settings
 from hashstream.paper.printed import printed
-from hashstream.paper.study import Experiment, Section, Sheet, Study, Value
+from hashstream.paper.study import Experiment, Section, Sheet, Study, Value, Verdict
 
 __all__ = ["EXPERIMENT", "Variant", "finding", "variants"]
 
@@ -73,7 +83,7 @@ def measure(study: Study) -> None:
 
 
 def show(study: Study) -> Section:
-    name, comparable = counterpart(study.dataset)
+    name, comparable = figures_of(study.dataset), counterpart(study.dataset)[1]
     metric, first, stream = study.headline, study.points[0], study.field.setting.stream
     every = variants(study.dataset)
     values = [study.values(one.label, metric, bits=BITS) for one in every]
@@ -81,8 +91,14 @@ def show(study: Study) -> Section:
     for one, value in zip(every, values, strict=True):
         theirs = printed(name, one.row, metric, BITS) if one.settings == "paper" else None
         away = value.mean - theirs if value and theirs is not None and comparable else None
-        early, late = (outcome(study, one.label, metric, BITS, n) for n in (first, stream))
-        rows.append((one.row, one.settings, early, late, cell(theirs), signed(away)))
+        early, late = (
+            measured(
+                study.values(one.label, metric, bits=BITS, n_train=n), study.divergences(one.label, BITS, n)
+            )
+            for n in (first, stream)
+        )
+        beside = (cell(theirs), signed(away)) if name else ()
+        rows.append((one.row, one.settings, early, late, *beside))
     best = frozenset(
         (max(among, key=lambda i: getattr(values[i], "mean", 0.0)), 3)
         for settings in ("paper", "default", "auto")
@@ -90,19 +106,40 @@ def show(study: Study) -> Section:
     )
     sheet = Sheet(
         f"{metric} at {BITS} bits, {over(study)}",
-        ("variant", "settings", f"after {first:,}", f"after {stream:,}", "paper", "ours - paper"),
+        (
+            "variant",
+            "settings",
+            f"after {first:,}",
+            f"after {stream:,}",
+            *((column(study.dataset), "ours - paper") if name else ()),
+        ),
         tuple(rows),
         best,
     )
+    ours = {one.row: v for one, v in zip(every, values, strict=True) if v and one.settings != "auto"}
+    verdict, brief = _verdict(ours)
     return Section(
         "table-variants",
         "Variants: what class-wise updating and semi-relaxation add",
         "At 32 bits FCOH beats FCOH_C (class-wise updating, but codes found bit by bit), which beats FCOH_S "
         "(semi-relaxation, but one step for the whole batch), which beats BSODH: both ideas help.",
-        finding({one.row: v for one, v in zip(every, values, strict=True) if v and one.settings != "auto"}),
+        finding(ours),
         (sheet,),
         notes=(*NOTES, *on_the_data(study.dataset)),
+        verdict=verdict,
+        brief=brief,
     )
+
+
+def _verdict(values: Mapping[str, Value]) -> tuple[Verdict, str]:
+    """The claim is an order of four."""
+    if len(values) < len(ORDER):
+        return "undecided", f"{len(values)} of {len(ORDER)} variants have a figure."
+    ranked = sorted(values, key=lambda row: -values[row].mean)
+    brief = f"{' > '.join(ranked)}; the paper: {' > '.join(ORDER)}."
+    if ranked == list(ORDER):
+        return "holds", brief
+    return ("holds in part" if ranked[-1] == "BSODH" or ranked[0] == "FCOH" else "does not hold"), brief
 
 
 def finding(values: Mapping[str, Value]) -> str:
@@ -128,7 +165,8 @@ def finding(values: Mapping[str, Value]) -> str:
         else:
             text += "one run cannot tell 0.03 from nothing."
     lost = [row for row in ORDER if row not in values]
-    return text + (f" No figure: {', '.join(lost)}." if lost else "")
+    some = survivors(values.items())
+    return text + (f" No figure: {', '.join(lost)}." if lost else "") + (f" {some}" if some else "")
 
 
 NOTES = (
