@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -10,8 +12,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from small_studies import small_study
 
-from hashstream.paper import storage
-from hashstream.paper.storage import EXPERIMENT, class_wise_gradient, count, full_gradient, peak_bytes
+from hashstream import _native, evaluate
+from hashstream.paper import Study, storage
+from hashstream.paper.storage import (
+    EXPERIMENT,
+    class_wise_gradient,
+    count,
+    full_gradient,
+    lean_gradient,
+    peak_bytes,
+)
+from hashstream.terminal import size
 
 
 @given(st.lists(st.integers(1, 12), min_size=1, max_size=6))
@@ -40,6 +51,7 @@ def test_both_equations_are_the_same_gradient() -> None:
             sign, weight = (1, storage.LAMBDA1) if y[i] == y[j] else (-1, storage.LAMBDA2)
             expected += 2 * weight * (X[i] @ W @ B[j] - sign * 3) * np.outer(X[i], B[j])
     np.testing.assert_allclose(full_gradient(X, y, W), expected, atol=1e-12)
+    np.testing.assert_allclose(lean_gradient(X, y, W), expected, atol=1e-12)
     np.testing.assert_allclose(class_wise_gradient(X, y, W), expected, atol=1e-12)
 
 
@@ -67,6 +79,8 @@ def test_measured_bytes_are_those_of_the_counted_blocks(shares: tuple[int, ...])
     assert blocks <= peak_bytes(lambda: class_wise_gradient(X, y, W)) <= blocks + 25 * n * 8
     full = peak_bytes(lambda: full_gradient(X, y, W))
     assert 16 * n**2 <= full <= 17.1 * n**2 + 25 * n * 8  # S, the products, and which pairs are of one class
+    lean = peak_bytes(lambda: lean_gradient(X, y, W))
+    assert 8 * n**2 <= lean <= 8 * n**2 + 35 * n * 8  # the products alone
 
 
 def test_the_experiment_counts_once_and_finds_where_the_claim_fails(tmp_path: Path) -> None:
@@ -95,6 +109,50 @@ def test_the_experiment_counts_once_and_finds_where_the_claim_fails(tmp_path: Pa
     mean, worst = 1 - np.mean(shares), 1 - np.mean([max(each) for each in shares])
     assert streamed.rows[0][:2] == ("100", f"{100 * mean:.1f} % / {100 * worst:.1f} %")
     assert [row[0] for row in whole.rows] == ["100"]
+    assert counted.columns[4:] == (
+        "measured, against the products alone",
+        "measured, against S, products and mask",
+    )
+    lean, full = (float(cell.removesuffix(" %")) for cell in rows["10 equal classes"][3:])
+    assert lean < full
+    ours, all_pairs = (
+        study.values(storage.STREAM, f"{what}_step_bytes", bits=32, n_train=100, protocol="table-storage")
+        for what in ("fcoh", "lean")
+    )
+    assert ours is not None
+    assert all_pairs is not None
+    than = "more" if ours.mean > all_pairs.mean else "less"
+    assert f"FCOH here needs {size(ours.mean)} for it, {than} than all pairs at once." in section.finding
+    assert section.verdict == "holds in part"
+
+
+def test_only_a_compiled_kernel_is_estimated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def kernel(study: Study) -> float:
+        EXPERIMENT.measure(study)
+        at = {"bits": 32, "n_train": 100, "protocol": "table-storage"}
+        value = study.values(storage.STREAM, "fcoh_kernel_bytes", **at)
+        assert value is not None
+        assert "of which the kernel (estimated)" in EXPERIMENT.show(study).sheets[-1].columns
+        return value.mean
+
+    if _native.status() == "C":
+        assert kernel(small_study(tmp_path / "c")) > 0
+    monkeypatch.setattr(storage, "_native", SimpleNamespace(lib=None))
+    assert kernel(small_study(tmp_path / "numpy")) == 0
+
+
+def test_rows_of_before_get_what_they_lack(tmp_path: Path) -> None:
+    study = small_study(tmp_path)
+    EXPERIMENT.measure(study)
+    lines = study.results.path.read_text().splitlines(keepends=True)
+    new = ("lean_bytes", "lean_step_bytes", "fcoh_kernel_bytes")
+    old = [line for line in lines if not any(f",{metric}," in line for metric in new)]
+    study.results.path.write_text("".join(old))
+    again = replace(study, results=evaluate.Results(study.results.path), _found={}, _read=[0])
+    EXPERIMENT.measure(again)
+    then = study.results.path.read_text().splitlines(keepends=True)
+    assert then[: len(old)] == old
+    assert len(then) == len(lines)
 
 
 def test_nothing_measured_is_said(tmp_path: Path) -> None:
