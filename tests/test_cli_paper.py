@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import csv
+import gzip
+import json
+import re
 import sys
+from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +18,7 @@ from typer.testing import CliRunner
 from hashstream import cli, evaluate, paper
 from hashstream.datasets import DatasetError
 from hashstream.hashers import LSH, registry
-from hashstream.paper import EXPERIMENTS
+from hashstream.paper import EXPERIMENTS, Scale, convergence, offline, parameters, runner
 
 ACCURACY = ("table-map", "fig-map-instances", "fig-map-auc", "fig-precision-k", "fig-precision-auc")
 
@@ -91,9 +95,12 @@ def test_one_experiment_makes_rows_figures_and_a_report_and_goes_on(tmp_path: Pa
     assert {row["dataset"] for row in rows} == {"own.npz"}
     assert {row["run"] for row in rows} == {"0", "1", "2"}
     page = (out / "fig-map-auc.html").read_text()
-    assert f"hashstream paper fig-map-auc --dataset {own}" in page
+    assert "hashstream paper fig-map-auc --dataset own.npz --quick --out out" in page
+    (entry,) = json.loads((out / "measured.json").read_text())
+    assert (entry["first_row"], entry["rows"]) == (0, len(rows))
     assert call(*arguments).exit_code == 0
     assert rows_of(out) == rows
+    assert json.loads((out / "measured.json").read_text()) == [entry]  # nothing was measured
 
     value = [
         float(row["value"])
@@ -126,6 +133,98 @@ def test_a_report_is_made_anew_from_rows_alone(tmp_path: Path, monkeypatch: pyte
     page = (tmp_path / "table-map.html").read_text()
     assert "paper 0.756 (-0.056)" in page
     assert "0.750" in page
+
+
+def test_compressed_rows_are_read_where_there_are_no_others(tmp_path: Path) -> None:
+    header = ",".join(evaluate.COLUMNS)
+    lines = [f"mnist,paper,HCOH[paper],{bits},0,20000,mAP[paper],0.7" for bits in (16, 32, 64)]
+    packed = tmp_path / "results.csv.gz"
+    packed.write_bytes(gzip.compress("\n".join([header, *lines, ""]).encode()))
+    before = packed.read_bytes()
+    assert call("table-map", "--from-rows", "--out", tmp_path).exit_code == 0
+    assert "paper 0.756 (-0.056)" in (tmp_path / "table-map.html").read_text()
+    assert packed.read_bytes() == before
+    made = {"results.csv.gz", "figures", "table-map.html", "table-map.md", "cache"}
+    assert {path.name for path in tmp_path.iterdir()} <= made
+    assert "results.csv.gz" in call("--help").output
+
+    (tmp_path / "results.csv").write_text("\n".join([header, lines[0].replace("0.7", "0.8"), ""]))
+    assert call("table-map", "--from-rows", "--out", tmp_path).exit_code == 0
+    assert "0.800" in (tmp_path / "table-map.html").read_text()  # what is not compressed comes first
+    (tmp_path / "results.csv").unlink()
+    packed.write_bytes(before[:-20])
+    assert "cannot be unpacked" in refused("table-map", "--from-rows", "--out", tmp_path)
+
+
+class Page(HTMLParser):
+    """Every tag is closed in its turn; texts and ids."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.ids: list[str] = []
+        self.words: list[str] = []
+        self.feed(text)
+        self.close()
+
+    def handle_starttag(self, tag: str, attributes: list[tuple[str, str | None]]) -> None:
+        if tag not in ("meta", "br"):
+            self.open.append(tag)
+        self.ids += [value or "" for name, value in attributes if name == "id"]
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_data(self, text: str) -> None:
+        self.words.append(text)
+
+
+def test_everything_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`all` from the data to the page, on data so small that it takes seconds."""
+    rng = np.random.default_rng(1)
+    y = np.repeat(np.arange(4), 75)
+    X = rng.standard_normal((300, 8)) + 1.5 * rng.standard_normal((4, 8))[y]
+    np.savez(tmp_path / "tiny.npz", X=X.astype(np.float32), y=y)
+    scale = Scale("quick", bits=(8, 32), runs=1, looks=(0, -1))
+    monkeypatch.setattr(runner, "quick", lambda setting: scale)
+    for settings in offline.HEADS.values():
+        monkeypatch.setitem(settings, "least_steps", 3)
+        monkeypatch.setitem(settings, "epochs", 1)
+    few = {"batch_size": (100,), "lambda1": (0, 0.1), "lambda2": (0, 0.01), "learning_rate": (1e-3, 0.1)}
+    monkeypatch.setattr(parameters, "FEW", few)
+    monkeypatch.setattr(convergence, "DRAWS", 5)
+    out = tmp_path / "out"
+    arguments = ["all", "--dataset", tmp_path / "tiny.npz", "--out", out, "--methods", "FCOH,MIHash,LSH"]
+    result = call(*arguments)
+    assert result.exit_code == 0, result.output
+    page = (out / "report.html").read_text()
+    read = Page(page)
+    assert not read.open
+    for where in (tmp_path, Path.cwd(), Path.home()):
+        assert str(where) not in page + (out / "report.md").read_text() + (out / "measured.json").read_text()
+    text = " ".join(read.words)
+    assert "What holds, what does not" in text
+    assert "measured yet" not in text.replace("Not measured yet", "")
+    drawn = {path.stem for path in (out / "figures").glob("*.svg")}
+    assert drawn == {path.stem for path in (out / "figures").glob("*.png")}
+    for name, experiment in EXPERIMENTS.items():
+        assert name in read.ids
+        begin = page.index(f'<section id="{name}">')
+        section = page[begin : page.index("</section>", begin)]
+        assert section.count("<table>") >= 1, name
+        figures = {one for one in drawn if one == name or one.startswith(f"{name}-")}
+        assert section.count("<figure>") == len(figures)
+        assert bool(figures) is (name.startswith("fig-") or name == "table-time"), name
+        assert f"\n- {name}: **" in (out / "report.md").read_text()
+        assert experiment.name == name
+    assert {row["protocol"] for row in rows_of(out)} == {
+        "paper", "table-time", "fig-offline", "fig-convergence", "table-storage",
+    }  # fmt: skip
+    rows = rows_of(out)
+    assert call(*arguments, "--from-rows").exit_code == 0
+    assert rows_of(out) == rows
+    again = (out / "report.html").read_text()
+    assert re.sub("report made on.*", "", again) == re.sub("report made on.*", "", page)
 
 
 def test_a_method_of_one_s_own_takes_part(tmp_path: Path, own: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -17,7 +17,7 @@ from small_studies import small_study
 from hashstream import pictures
 from hashstream.datasets import Dataset
 from hashstream.hashers import FCOH
-from hashstream.paper import Section, Sheet, Study, report
+from hashstream.paper import Section, Sheet, Study, origin, report
 
 EVIL = "<script>alert('x')</script> & \"quotes\""
 
@@ -119,7 +119,7 @@ def test_a_note_is_given_once(tmp_path: Path) -> None:
     reader = Reader(made(study, first, second))
     assert reader.inside("li").count(first.notes[0]) == 1
     assert "own note" in reader.inside("li")
-    assert reader.links.count("#table-map") == 2
+    assert reader.links.count("#table-map") == 3  # in the story, in the contents, and beside the note
     text = report.markdown([first, second], about(study))
     assert text.count(f"- {first.notes[0]}") == 1
     assert "- 1 note of “first” holds here, too." in text
@@ -140,8 +140,9 @@ def test_the_report_says_how_it_was_made(tmp_path: Path) -> None:
     assert "looks after 200, 600" in facts["protocol"]
     assert facts["scale"] == "small: 8 bits, one run (seed 0)"
     for name in ("numpy", "matplotlib", "python", "hashstream"):
-        assert re.search(rf"{name} \d", facts["versions"])
-    assert re.search(r"\d+ cores?", facts["machine"])
+        assert re.search(rf"{name} \d", facts["report made on"])
+    assert re.search(r"\d+ cores?", facts["report made on"])
+    assert "measured" not in facts  # there is no row yet
     rows = {row[0]: row for row in about(study).settings.rows}
     assert rows["HCOH"][1] == "HCOH[paper]"
     assert "learning_rate=0.2" in rows["HCOH"][2]
@@ -150,9 +151,63 @@ def test_the_report_says_how_it_was_made(tmp_path: Path) -> None:
 
 
 def test_no_commit_where_there_is_no_checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(report, "__file__", str(tmp_path / "a" / "b" / "c" / "report.py"))
-    assert report.commit() == ""
-    assert "commit" not in dict(about(small_study(tmp_path)).facts)
+    monkeypatch.setattr(origin, "__file__", str(tmp_path / "a" / "b" / "c" / "origin.py"))
+    assert origin.commit() == ""
+    assert "commit" not in dict(about(small_study(tmp_path)).facts)["report made on"]
+
+
+def test_every_measuring_run_is_named_with_where_it_was(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    study = small_study(tmp_path)
+    study.add("paper", "LSH", 8, 0, 200, before=1.0)  # of before there were records
+    for i, where in enumerate(("Fast, 8 cores", "Slow, 1 cores")):
+        monkeypatch.setattr(origin, "machine", lambda where=where: where)
+        with origin.recorded(tmp_path, study.results, f"hashstream paper {i}"):
+            assert len(origin.records(tmp_path)) == i + 1  # should the machine go down now, it is known
+            study.add("paper", "LSH", 8, 0, 200, **{f"one{i}": 1.0, f"two{i}": 2.0})
+    with origin.recorded(tmp_path, study.results, "hashstream paper nothing"):
+        pass
+    entries = origin.records(tmp_path)
+    assert [(one["command"], one["machine"], one["first_row"], one["rows"]) for one in entries] == [
+        ("hashstream paper 0", "Fast, 8 cores", 1, 2),
+        ("hashstream paper 1", "Slow, 1 cores", 3, 2),
+    ]
+    monkeypatch.setattr(origin, "machine", lambda: "Here, 2 cores")
+    measured = [text for name, text in about(study).facts if name == "measured"]
+    assert measured[0] == "1 rows: there is no record of when and where"
+    assert "2 rows: `hashstream paper 0`; Fast, 8 cores" in measured[1]
+    assert "2 rows: `hashstream paper 1`; Slow, 1 cores" in measured[2]
+    assert len(measured) == 3
+    assert "Here, 2 cores" in dict(about(study).facts)["report made on"]
+    (tmp_path / "measured.json").write_text("{not json")
+    assert origin.records(tmp_path) == []
+
+
+def test_no_folder_of_the_machine_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HASHSTREAM_DATA", str(tmp_path / "my data"))
+    monkeypatch.setenv("HASHSTREAM_CACHE", str(tmp_path / "cache"))
+    for text, wanted in (
+        (f"read from {tmp_path}/my data/a.npz (here)", "read from HASHSTREAM_DATA/a.npz (here)"),
+        (f"read from {tmp_path}/cache/mnist (the cache)", "read from HASHSTREAM_CACHE/mnist (the cache)"),
+        ("read from /home/me/a.npz", "read from a.npz"),
+        ("part of scikit-learn", "part of scikit-learn"),
+        ("from https://example.org/mnist/a.gz", "from https://example.org/mnist/a.gz"),
+        ("mean of a/b and 1/2", "mean of a/b and 1/2"),
+    ):  # fmt: skip
+        assert origin.without_folders(text) == wanted
+
+
+def test_the_first_screen_tells_what_holds(tmp_path: Path) -> None:
+    good = replace(section("table-map"), verdict="holds", brief="First at 6 of 6.")
+    bad = replace(section("fig-map-auc"), verdict="does not hold", brief="", finding="Not <so>. And more.")
+    page = made(small_study(tmp_path), good, bad)
+    story = page[page.index("What holds, what does not") : page.index("Contents")]
+    assert "<b>holds</b>. First at 6 of 6.</li>" in story
+    assert "<b>does not hold</b>. Not &lt;so&gt;</li>" in story
+    assert page.index("What holds") < page.index("<section")
+    text = report.markdown([good, bad], about(small_study(tmp_path)))
+    assert "- table-map: **holds**. First at 6 of 6." in text
 
 
 def test_markdown_has_the_same_tables(tmp_path: Path) -> None:

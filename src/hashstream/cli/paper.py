@@ -17,19 +17,14 @@ from rich.table import Table
 from rich.text import Text
 
 from hashstream import datasets
-from hashstream.cli.common import console, fail, import_method
+from hashstream.cli.common import console, enough_workers, fail, import_method
 from hashstream.hashers import methods as registry
-from hashstream.paper import EXPERIMENTS, Section, run
+from hashstream.paper import EXPERIMENTS, Section, Study, run
 from hashstream.terminal import load_with_bar, watch_jobs
 
 __all__ = ["paper"]
 
 LINES = "\n\n".join(f"`{name}`: {experiment.what}" for name, experiment in EXPERIMENTS.items())
-
-
-def cores() -> int:
-    """The cores that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def paper(
@@ -55,12 +50,17 @@ def paper(
         ),
     ] = 0,
     measure: Annotated[
-        bool, typer.Option("--measure/--from-rows", help="Or make the report anew from results.csv alone.")
+        bool,
+        typer.Option(
+            "--measure/--from-rows",
+            help="Or make the report anew from OUT/results.csv alone, or OUT/results.csv.gz where there is none.",
+        ),
     ] = True,
 ) -> None:
     """Measure a table or figure of the paper, and see the paper's figures beside what is measured here.
 
-    OUT gets results.csv, the figures as SVG and PNG, and one HTML page that can be sent on. Rows are written when
+    OUT gets results.csv, measured.json (when and on what rows were measured), the figures as SVG and PNG, and one
+    HTML page that can be sent on. Rows are written when
     they are measured, and what is there already is not measured again: after Ctrl-C, the same command goes on where
     it was.
     """
@@ -78,7 +78,7 @@ def paper(
                 full=not quick,
                 also=mine,
                 methods=_names(methods),
-                workers=workers or cores(),
+                workers=partial(_workers, workers),
                 measure=measure,
                 load=partial(load_with_bar, console=console),
                 watching=partial(watch_jobs, console, errors=False),  # the report tells which
@@ -106,6 +106,12 @@ def _few_anchors_are_fine() -> Iterator[None]:
             os.environ["PYTHONWARNINGS"] = before
         else:
             del os.environ["PYTHONWARNINGS"]
+
+
+def _workers(asked: int, study: Study) -> int:
+    """How many processes to take for a study, where `asked` is 0: by what its tables of accuracy have to learn."""
+    jobs = len(study.contestants) * len(study.scale.bits) * study.scale.runs
+    return enough_workers(asked, jobs * study.field.setting.stream, study.field.X.shape[1])
 
 
 def _names(text: str) -> list[str]:

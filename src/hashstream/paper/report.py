@@ -2,20 +2,14 @@
 
 from __future__ import annotations
 
-import os
-import platform
 import re
-import subprocess
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from html import escape
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-import hashstream.versions
-from hashstream import _native
+from hashstream.paper import origin
 from hashstream.paper.study import Section, Sheet, Study
 from hashstream.paper.stylesheet import STYLE
 
@@ -34,66 +28,27 @@ class About:
     settings: Sheet
 
 
-def about(study: Study, command: str) -> About:
-    """What a reader has to know to make the report again, or to doubt it."""
+def about(study: Study, command: str, out: Path | None = None) -> About:
+    """What a reader has to know to make the report again, or to doubt it.
+
+    out: the folder with the record of measuring runs; by default that of the results.
+    """
     setting, scale = study.field.setting, study.scale
     runs = "one run (seed 0)" if scale.runs == 1 else f"{scale.runs} runs (seeds 0 to {scale.runs - 1})"
-    versions = {**hashstream.versions.library_versions(), "matplotlib": version("matplotlib")}
     facts = [
         ("command", f"`{command}`"),
-        ("data", f"{study.dataset}, {study.data.source}. {study.data.note}"),
+        ("data", f"{study.dataset}, {origin.without_folders(study.data.source)}. {study.data.note}"),
         (
             "protocol",
             f"{setting.per_class} queries of each class, never learned from; {setting.stream:,} training instances, "
             f"once through; looks after {', '.join(f'{n:,}' for n in study.points)}; all other rows are searched",
         ),
         ("scale", f"{scale.name}: {', '.join(map(str, scale.bits))} bits, {runs}"),
-        ("versions", ", ".join(f"{name} {number}" for name, number in versions.items())),
-        ("kernels", _native.status()),
-        ("machine", machine()),
-        ("made", datetime.now(UTC).strftime("%d %B %Y")),
+        *origin.facts(study.results.path.parent if out is None else out, len(study.results.rows)),
     ]
-    if found := commit():
-        facts.insert(5, ("commit", found))
     return About(
         f"Online hashing on {study.dataset}: the paper beside what is measured", tuple(facts), settings(study)
     )
-
-
-def machine() -> str:
-    """Processor, cores that this process may use, and system; no names of hosts."""
-    model = platform.machine()
-    information = Path("/proc/cpuinfo")
-    if information.is_file():
-        found = re.search(r"model name\s*:\s*(.+)", information.read_text(errors="replace"))
-        model = found[1].strip() if found else model
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    return f"{model}, {cores} cores, {platform.system()}"
-
-
-def commit() -> str:
-    """The commit of the sources, where these are a checkout; "" otherwise."""
-    root = Path(__file__).resolve().parents[3]
-    if not (root / ".git").exists():
-        return ""
-    try:
-        head = subprocess.run(
-            ["git", "-C", str(root), "rev-parse", "--short", "HEAD"],
-            capture_output=True,
-            text=True,
-            timeout=10,
-        )
-        changed = subprocess.run(
-            ["git", "-C", str(root), "status", "--porcelain", "--untracked-files=no", "--", "src"],
-            capture_output=True,
-            text=True,
-            timeout=10,
-        )
-    except (OSError, subprocess.TimeoutExpired):
-        return ""
-    if head.returncode or changed.returncode:
-        return ""
-    return head.stdout.strip() + (", with changes that are not committed" if changed.stdout.strip() else "")
 
 
 def settings(study: Study) -> Sheet:
@@ -132,6 +87,11 @@ def _page(sections: Sequence[Section], about: About, drawings: Mapping[str, str]
     yield '<meta name="viewport" content="width=device-width, initial-scale=1">'
     yield f"<style>{STYLE}</style></head><body><main>"
     yield f'<h1>{escape(about.title)}</h1><p class="introduction">{_text(INTRODUCTION)}</p>'
+    yield '<div class="story"><h2>What holds, what does not</h2><ul>'
+    for section in sections:
+        link = f'<a href="#{escape(section.name)}">{_text(section.name)}</a>'
+        yield f"<li>{link}: <b>{section.verdict}</b>. {_text(_brief(section))}</li>"
+    yield "</ul></div>"
     yield "<nav><h2>Contents</h2><ol>"
     yield from (f'<li><a href="#{escape(s.name)}">{_text(s.title)}</a></li>' for s in sections)
     yield '<li><a href="#about">How this was made</a></li></ol></nav>'
@@ -158,6 +118,11 @@ def _page(sections: Sequence[Section], about: About, drawings: Mapping[str, str]
     yield "</dl>"
     yield from _table(about.settings)
     yield "</section></main></body></html>\n"
+
+
+def _brief(section: Section) -> str:
+    """The finding in a line, its first sentence where nobody wrote one."""
+    return section.brief or section.finding.partition(". ")[0]
 
 
 def _new_notes(sections: Sequence[Section], section: Section) -> tuple[list[str], list[tuple[Section, int]]]:
@@ -209,6 +174,9 @@ def markdown(sections: Sequence[Section], about: About) -> str:
 def _markdown(sections: Sequence[Section], about: About) -> Iterator[str]:
     yield f"# {about.title}\n"
     yield f"{INTRODUCTION}\n"
+    yield "## What holds, what does not\n"
+    yield from (f"- {one.name}: **{one.verdict}**. {_brief(one)}" for one in sections)
+    yield ""
     for section in sections:
         yield f"## {section.title}\n"
         yield f"**What the paper says.** {section.claim}\n"

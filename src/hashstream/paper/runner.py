@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import gzip
 import shlex
-from collections.abc import Callable, Mapping, Sequence
+import tempfile
+import zlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -13,7 +17,7 @@ import numpy as np
 from hashstream import datasets, evaluate, pictures
 from hashstream.datasets import Dataset
 from hashstream.evaluate.protocols import SETTINGS, Field
-from hashstream.paper import report
+from hashstream.paper import origin, report
 from hashstream.paper.experiments import EXPERIMENTS
 from hashstream.paper.study import FULL, Section, Study, Watching, quick
 
@@ -37,7 +41,7 @@ def run(
     full: bool = False,
     also: Mapping[str, Callable[..., Any]] | None = None,
     methods: Sequence[str] = (),
-    workers: int = 1,
+    workers: int | Callable[[Study], int] = 1,
     measure: bool = True,
     load: Callable[[str], Dataset] = datasets.load,
     watching: Watching | None = None,
@@ -51,7 +55,8 @@ def run(
     dataset: a name that `datasets.load` knows, or the path of a file of one's own.
     full: all code lengths and three runs, otherwise what takes minutes.
     also: methods of one's own, by name. methods: names of those that take part where all do; none for all.
-    measure: False to make the report anew from the rows alone.
+    workers: processes for jobs whose time does not matter; or what to ask for it, once the data is there.
+    measure: False to make the report anew from the rows alone, also those of OUT/results.csv.gz.
     load: how to get the data set. watching: how progress is shown. tell: called with each section.
 
     from hashstream import paper
@@ -60,31 +65,62 @@ def run(
     if name != "all" and name not in EXPERIMENTS:
         raise ValueError(f"there is no experiment {name!r}: choose from {', '.join(EXPERIMENTS)}, or all")
     out = Path(out)
-    if not measure and not (out / "results.csv").is_file():
+    if not measure and not _rows(out):
         raise ValueError(
-            f"{out / 'results.csv'} is not there: without it there is nothing to make a report of"
+            f"{out / 'results.csv'} is not there, nor is results.csv.gz: without rows there is no report"
         )
     if measure or dataset not in SETTINGS:
         data = load(dataset)
         field = Field.of(data)
     else:
         data, field = _without_data(dataset)
-    results = evaluate.Results(out / "results.csv")
-    scale = FULL if full else quick(field.setting)
-    study = Study(data, field, results, scale, dict(also or {}), workers, methods=tuple(methods))
-    if watching is not None:
-        study = replace(study, watching=watching)
-    sections = []
-    for experiment in EXPERIMENTS.values() if name == "all" else [EXPERIMENTS[name]]:
+    with _results(out, measure) as results:
+        scale = FULL if full else quick(field.setting)
+        study = Study(data, field, results, scale, dict(also or {}), methods=tuple(methods))
+        if watching is not None:
+            study = replace(study, watching=watching)
         if measure:
-            experiment.measure(study)
-        section = experiment.show(study)
-        sections.append(section)
-        if tell is not None:
-            tell(section)
-    return _write(
-        study, sections, out, "report" if name == "all" else name, command(name, dataset, study, out)
-    )
+            study = replace(study, workers=workers(study) if callable(workers) else workers)
+        line, sections = command(name, dataset, study, out), []
+        with _measuring(study, out, line) if measure else nullcontext():
+            for experiment in EXPERIMENTS.values() if name == "all" else [EXPERIMENTS[name]]:
+                if measure:
+                    experiment.measure(study)
+                section = experiment.show(study)
+                sections.append(section)
+                if tell is not None:
+                    tell(section)
+        return _write(study, sections, out, "report" if name == "all" else name, line)
+
+
+@contextmanager
+def _measuring(study: Study, out: Path, line: str) -> Iterator[None]:
+    """Nobody else adds rows, none of other data are there, and what is measured gets a record."""
+    with study.results.writing():
+        study.results.mark_data(study.dataset, study.field.fingerprint)
+        with origin.recorded(out, study.results, line):
+            yield
+
+
+def _rows(out: Path) -> Path | None:
+    """The file with the rows: results.csv, or where there is none results.csv.gz."""
+    return next((path for path in (out / "results.csv", out / "results.csv.gz") if path.is_file()), None)
+
+
+@contextmanager
+def _results(out: Path, measure: bool) -> Iterator[evaluate.Results]:
+    """The results of a folder. Compressed ones are only read: from an unpacked copy that is gone afterwards."""
+    path = _rows(out)
+    if measure or path is None or path.suffix != ".gz":
+        yield evaluate.Results(out / "results.csv")
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        copy = Path(folder) / "results.csv"
+        try:
+            copy.write_bytes(gzip.decompress(path.read_bytes()))
+        except (gzip.BadGzipFile, EOFError, zlib.error) as error:
+            raise ValueError(f"{path} cannot be unpacked: {error}") from error
+        yield evaluate.Results(copy)
 
 
 def _without_data(dataset: str) -> tuple[Dataset, Field]:
@@ -96,16 +132,16 @@ def _without_data(dataset: str) -> tuple[Dataset, Field]:
 
 
 def command(name: str, dataset: str, study: Study, out: Path) -> str:
-    """The line that makes this again."""
+    """The line that makes this again, without the folders of this machine."""
     words = [
         "hashstream",
         "paper",
         name,
         "--dataset",
-        dataset,
+        Path(dataset).name if Path(dataset).is_absolute() else dataset,
         f"--{study.scale.name}",
         "--out",
-        str(out),
+        out.name if out.is_absolute() else str(out),
     ]
     for method in study.also.values():
         where = getattr(method, "__module__", "?"), getattr(method, "__qualname__", "?")
@@ -123,7 +159,7 @@ def _write(study: Study, sections: Sequence[Section], out: Path, file: str, line
         for section in sections
         for name, figure in section.figures.items()
     }
-    about = report.about(study, line)
+    about = report.about(study, line, out)
     outcome = Outcome(tuple(sections), out / f"{file}.html", out / f"{file}.md")
     outcome.page.write_text(report.page(sections, about, drawings), encoding="utf-8")
     outcome.markdown.write_text(report.markdown(sections, about), encoding="utf-8")

@@ -20,6 +20,10 @@ nav ol { columns: 2; column-gap: 3rem; padding-left: 1.4rem; }
 a { color: var(--link); }
 p { margin: .2rem 0 .6rem; }
 .introduction { max-width: 90ch; }
+.story { background: var(--shade); border-radius: 6px; padding: .1rem 1.2rem .6rem; margin: 1rem 0; }
+.story h2 { margin-top: .8rem; }
+.story ul { padding-left: 1.2rem; margin: 0; }
+.story li { margin: .2rem 0; }
 section { border-top: 1px solid var(--line); }
 .pair { display: grid; grid-template-columns: 1fr 1fr; gap: 0 2rem; }
 figure { margin: 1.2rem 0; }
