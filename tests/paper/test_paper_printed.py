@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import csv
+import os
+from pathlib import Path
+
 import pytest
 
 from hashstream.paper import printed
@@ -93,3 +97,27 @@ def test_ablations_lie_below_the_whole_method() -> None:
             value = printed.printed(dataset, part, headline(dataset), 32)
             assert value is not None
             assert value < whole
+
+
+def test_every_figure_is_the_one_of_the_paper_s_tables() -> None:
+    """Against a transcription of the tables that was made apart from ours."""
+    golden = os.environ.get("HASHSTREAM_GOLDEN")
+    if not golden:
+        pytest.skip("HASHSTREAM_GOLDEN is not set: the transcription of the paper's tables is not at hand")
+    path = Path(golden).parent / "paper" / "tables.csv"
+    if not path.is_file():
+        pytest.skip("there is no transcription of the paper's tables beside HASHSTREAM_GOLDEN")
+    with path.open() as file:
+        rows = list(csv.DictReader(file))
+    assert len(rows) > 300
+    seen = set()
+    for row in rows:
+        metric = row["metric"].removeprefix("variants ")
+        n_train = int(row["n_train"]) if row["n_train"] else None
+        ours = printed.printed(row["dataset"], row["method"], metric, int(row["bits"]), n_train)
+        assert ours == float(row["value"]), row
+        seen.add((row["dataset"], row["method"], metric, row["bits"]))
+    count = sum(len(row) for tables in TABLES.values() for rows_ in tables.values() for row in rows_.values())
+    count += 2 * sum(map(len, SECONDS.values()))
+    count += sum(len(more[dataset]) for more in (printed.VARIANTS, printed.WITHOUT) for dataset in DATASETS)
+    assert len(seen) == count  # and none of ours is missing there
