@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from small_studies import small_study
 
+from hashstream.evaluate.protocols import SETTINGS
 from hashstream.hashers import FCOH
 from hashstream.paper import parameters
 from hashstream.paper.parameters import EXPERIMENT, FEW, GRID, MU, PRINTED_MU, READINGS, centre, grid, points
@@ -34,7 +36,12 @@ def test_one_parameter_moves_at_a_time(tmp_path: Path) -> None:
     study = small_study(tmp_path, name="mnist", runs=2)
     found = points(study)
     assert len(found) == len(READINGS) * sum(map(len, grid(study).values()))
-    assert max(grid(study)["batch_size"]) == 200  # of 600 rows
+    assert max(grid(study)["batch_size"]) == 200  # rows between two looks
+    digits = replace(study, field=replace(study.field, setting=SETTINGS["digits"]))
+    assert grid(digits)["batch_size"] == (100,)
+    mnist = replace(study, field=replace(study.field, setting=SETTINGS["mnist"]))
+    assert grid(mnist)["batch_size"] == GRID["batch_size"]
+    assert any("with n_t = 1,500 the last batch" in note for note in EXPERIMENT.show(mnist).notes)
     for point in found:
         base = centre("mnist", point.reading)
         changed = {name for name in base if base[name] != point.settings[name]}
@@ -88,8 +95,8 @@ def test_measured_once_shown_with_what_diverged(tmp_path: Path, monkeypatch: pyt
             p.label for p in points(study) if (p.parameter, p.value, p.reading) == ("lambda2", 0, reading)
         )
         value = study.values(label, "mAP", bits=32)
-        assert shown.startswith("diverged\nafter " if value is None else str(value))
-    assert rows["μ", "0.1"][0].startswith("diverged\nafter")  # the equations as printed
+        assert shown.startswith("diverged\n" if value is None else str(value))
+    assert rows["μ", "0.1"][0].startswith("diverged\n")  # the equations as printed
     assert rows["n_t", "100"][-1] == "0.786"
     auto = study.values("FCOH", "mAP", bits=32)
     assert f"Auto reaches {auto}" in section.finding

@@ -60,9 +60,8 @@ def paper(
     """Measure a table or figure of the paper, and see the paper's figures beside what is measured here.
 
     OUT gets results.csv, measured.json (when and on what rows were measured), the figures as SVG and PNG, and one
-    HTML page that can be sent on. Rows are written when
-    they are measured, and what is there already is not measured again: after Ctrl-C, the same command goes on where
-    it was.
+    HTML page that can be sent on. Rows are written when they are measured, and what is there already is not measured
+    again: after Ctrl-C, the same command goes on where it was.
     """
     if name == "list":
         _list()

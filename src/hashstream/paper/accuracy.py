@@ -244,24 +244,24 @@ def _metric(study: Study, metric: str) -> Found:
 
 
 def _verdict(study: Study, metrics: Sequence[str]) -> tuple[Verdict, str]:
-    """The claim is that FCOH is first in most cases: counted over both metrics, for the paper's own settings."""
-    lines, most = [], None
+    """The claim is that FCOH is first in most cases, counted over both metrics: with the paper's settings. It holds in
+    part where either form is first in some."""
+    lines, shares = [], []
     for form in forms(study):
         firsts = {metric: _firsts(study, form, metric) for metric in metrics}
         if not any(firsts.values()):
             continue
         counts = [f"{sum(first)} of {len(first)} code lengths in {m}" for m, first in firsts.items() if first]
         lines.append(f"{form.title} is first at {words(counts)}")
-        if most is None:
-            cases = [first for of_metric in firsts.values() for first in of_metric]
-            most = sum(cases) / len(cases)
+        cases = [first for of_metric in firsts.values() for first in of_metric]
+        shares.append(sum(cases) / len(cases))
     against = company(study, _metric(study, metrics[0]))
-    if most is None or not against:
+    if not shares or not against:
         return "undecided", "Not measured yet."
     brief = f"{'; '.join(lines)}, against {against}."
     if unmeasured(study, _metric(study, metrics[0])):
         return "undecided", brief
-    return ("holds" if most > 0.5 else "holds in part" if most > 0 else "does not hold"), brief
+    return ("holds" if shares[0] > 0.5 else "holds in part" if max(shares) > 0 else "does not hold"), brief
 
 
 def _claim(name: str, headline: str) -> str:

@@ -97,8 +97,11 @@ def measured(value: Value | None, ends: Mapping[int, int]) -> str:
     >>> measured(None, {0: 300, 1: 200}), measured(Value((0.5,), diverged=1), {1: 200}), measured(None, {})
     ('diverged\\nafter 200 rows', '0.500\\n1 of 2 runs', '-')
     """
+    if value is None and ends:
+        rows = min(ends.values())
+        return f"diverged\nafter {rows:,} rows" if rows else "diverged\nat once"
     if value is None:
-        return f"diverged\nafter {min(ends.values()):,} rows" if ends else "-"
+        return "-"
     return f"{value}\n{value.counted}" if value.counted else str(value)
 
 

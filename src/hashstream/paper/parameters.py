@@ -75,10 +75,10 @@ def centre(dataset: str, reading: str) -> dict[str, Any]:
 
 
 def grid(study: Study) -> dict[str, tuple[float, ...]]:
-    """The values of each parameter at the study's scale; of n_t those that leave at least two batches."""
+    """The values of each parameter at the study's scale; of n_t those that fit between two looks, where batches end."""
     every = GRID if study.scale.runs > 1 else FEW
-    sizes = tuple(n for n in every["batch_size"] if 2 * n <= study.field.setting.stream)
-    return {**every, "batch_size": sizes}
+    sizes = tuple(n for n in every["batch_size"] if n <= study.field.setting.every)
+    return {**every, "batch_size": sizes or every["batch_size"][:1]}
 
 
 @dataclass(frozen=True)
@@ -222,8 +222,21 @@ def _notes(study: Study) -> tuple[str, ...]:
         "rows of a class: no single μ suits the printed equations for all of 8 to 128 bits and all n_t, and only "
         "terms / n_t gets through the paper's sweep of n_t.",
         f"{said}. While the other parameters vary, μ is {used}.",
+        *_cut(study),
         "“auto” is FCOH without any of these four: the step comes from the curvature, the weight of dissimilar pairs "
         "from how many there are, and large batches are learned in pieces of 100.",
+    )
+
+
+def _cut(study: Study) -> tuple[str, ...]:
+    """Which n_t are not of equal batches: a batch ends where somebody may look."""
+    every = study.field.setting.every
+    odd = [n for n in grid(study)["batch_size"] if every % n]
+    if not odd:
+        return ()
+    return (
+        f"A batch ends at a look, and there may be one after every {every:,} rows: with n_t = "
+        f"{', '.join(f'{n:,.0f}' for n in odd)} the last batch before each is shorter.",
     )
 
 
