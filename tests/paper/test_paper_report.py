@@ -263,6 +263,23 @@ def test_names_at_the_ends_of_lines_do_not_overlap() -> None:
     assert names == ["low", *(f"M{i}" for i in range(12))]
 
 
+@pytest.mark.parametrize(
+    ("high", "wanted"), [(0.3, ["0.02", "0.05", "0.1", "0.2"]), (3_000, ["0.1", "1", "10", "100", "1,000"])]
+)
+def test_numbers_of_a_logarithmic_axis_are_plain_and_apart(high: float, wanted: list[str]) -> None:
+    figure = Figure(figsize=(5, 3))
+    axes = figure.subplots()
+    axes.plot([0.012, high], [0, 1], "o")
+    pictures.logarithmic(axes, "x")
+    figure.draw_without_rendering()
+    low, top = axes.get_xlim()
+    ticks = [*axes.xaxis.get_major_ticks(), *axes.xaxis.get_minor_ticks()]
+    labels = [t.label1 for t in ticks if low <= t.get_loc() <= top and t.label1.get_text()]
+    assert set(wanted) <= {label.get_text() for label in labels}
+    boxes = sorted((label.get_window_extent() for label in labels), key=lambda box: box.x0)
+    assert all(left.x1 < right.x0 for left, right in itertools.pairwise(boxes))
+
+
 def test_every_method_has_a_style_of_its_own() -> None:
     from hashstream.hashers import methods
 

@@ -225,7 +225,7 @@ def picture(study: Study, known: Sequence[Entry], points: Sequence[int]) -> Figu
     """Accuracy and seconds at each stage, lines named at their ends."""
     from matplotlib.figure import Figure
 
-    from hashstream.pictures import heading, style, tidy, under
+    from hashstream.pictures import heading, logarithmic, style, tidy, under
 
     dashes: dict[str, Any] = {"paper": (0, (4, 1.5)), "online": (0, (1, 1)), "offline, linear": (0, (4, 1.5))}
     figure = Figure(figsize=(11, 4.3), layout="constrained")
@@ -248,8 +248,7 @@ def picture(study: Study, known: Sequence[Entry], points: Sequence[int]) -> Figu
         right.plot([n for n, _ in times], [t for _, t in times], **line)
     left.set_ylabel(study.headline)
     right.set_ylabel("seconds for one update")
-    right.set_yscale("log")
-    right.yaxis.set_major_formatter(lambda value, _: f"{value:g}")
+    logarithmic(right, "y")
     for axes in (left, right):
         axes.set_xlabel("training instances")
         axes.set_xlim(left=0)

@@ -323,7 +323,7 @@ def picture(found: Sequence[Time], name: str, study: Study) -> Figure:
     """
     from matplotlib.figure import Figure
 
-    from hashstream.pictures import heading, style, tidy, under
+    from hashstream.pictures import heading, logarithmic, style, tidy, under
 
     order = sorted(found, key=lambda t: -(t.functions + t.table))
     figure = Figure(figsize=(10, 1.3 + 0.27 * len(order)), layout="constrained")
@@ -338,8 +338,7 @@ def picture(found: Sequence[Time], name: str, study: Study) -> Figure:
                 axes.plot(value, i, "o", color=colour, markersize=7)
             if theirs:
                 axes.plot(theirs, i, "o", color=colour, markersize=7, markerfacecolor="white")
-        axes.set_xscale("log")
-        axes.xaxis.set_major_formatter(lambda s, _: f"{s:,.0f}" if s >= 1 else f"{s:g}")
+        logarithmic(axes, "x")
         axes.set_title(f"hash {what}", loc="left", fontsize=10, fontweight="bold")
         axes.set_xlabel("seconds for the whole stream", fontsize=9)
         tidy(axes, "both")

@@ -3,7 +3,7 @@
 from hashstream.pictures.demo import learning_curves, neighbour_grid
 from hashstream.pictures.export import save, svg
 from hashstream.pictures.lines import line_panels
-from hashstream.pictures.styles import COLOURS, Style, heading, style, tidy, under
+from hashstream.pictures.styles import COLOURS, Style, heading, logarithmic, style, tidy, under
 
 __all__ = [
     "COLOURS",
@@ -11,6 +11,7 @@ __all__ = [
     "heading",
     "learning_curves",
     "line_panels",
+    "logarithmic",
     "neighbour_grid",
     "save",
     "style",

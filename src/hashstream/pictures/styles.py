@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = ["COLOURS", "INK", "PALE", "Style", "heading", "style", "tidy", "under"]
+__all__ = ["COLOURS", "INK", "PALE", "Style", "heading", "logarithmic", "style", "tidy", "under"]
 
 INK, PALE = "#222222", "#dddddd"
 
@@ -65,6 +65,18 @@ def tidy(axes: Axes, grid: Literal["x", "y", "both"] = "y", size: float = 8.5) -
     axes.tick_params(length=0, colors=INK, labelsize=size)
     for side in ("top", "right", "left"):
         axes.spines[side].set_visible(False)
+
+
+def logarithmic(axes: Axes, which: Literal["x", "y"]) -> None:
+    """A logarithmic axis with plain numbers: powers of ten, and 2 and 5 between them where it is short."""
+    from matplotlib.ticker import LogLocator, NullFormatter
+
+    getattr(axes, f"set_{which}scale")("log")
+    low, high = getattr(axes, f"get_{which}lim")()
+    axis = getattr(axes, f"{which}axis")
+    axis.set_major_locator(LogLocator(subs=(1, 2, 5) if high < 100 * low else (1,)))
+    axis.set_major_formatter(lambda value, _: f"{value:,.0f}" if value >= 1 else f"{value:g}")
+    axis.set_minor_formatter(NullFormatter())
 
 
 def heading(figure: Figure, text: str, size: float = 12) -> None:
