@@ -1,4 +1,4 @@
-"""`hashstream bench`: what is measured, said and kept, side by side and alone, and mistakes answered with a sentence."""
+"""`hashstream bench`: what is measured, said and kept, alone and side by side, and mistakes told in a sentence."""
 
 from __future__ import annotations
 
