@@ -40,7 +40,7 @@ typedef unsigned (*visitor)(void *state, const problem *p, int64_t query, int64_
 static inline void *aligned(void *p) { return (void *)(((uintptr_t)p + 63) & ~(uintptr_t)63); }
 
 /* One query and one tile, codes as they lie in memory. What need not be seen, given `limit`, is passed over. */
-static unsigned scan_rows(const problem *p, int64_t q0, int64_t q, const uint8_t *codes, int64_t first, int64_t n,
+static inline unsigned scan_rows(const problem *p, int64_t q0, int64_t q, const uint8_t *codes, int64_t first, int64_t n,
                           unsigned limit, void *d, visitor visit, void *state)
 {
     const int64_t width = p->width, step = SKIP_BYTES / width;
@@ -62,7 +62,7 @@ static unsigned scan_rows(const problem *p, int64_t q0, int64_t q, const uint8_t
 }
 
 /* Visit codes [c0, c1) with queries [q0, q1), tile by tile. */
-static int scan(const problem *p, int64_t q0, int64_t q1, int64_t c0, int64_t c1, visitor visit, void *state)
+static inline int scan(const problem *p, int64_t q0, int64_t q1, int64_t c0, int64_t c1, visitor visit, void *state)
 {
     const int64_t width = p->width, tile = tile_codes(width), queries = q1 - q0;
     const int64_t quads = (queries + QUAD - 1) / QUAD, table = 32 * width; /* bytes */
@@ -125,17 +125,24 @@ typedef struct plan {
     void *context;
     int divide_codes;
     int64_t bytes_per_query; /* what `work` keeps for a query */
+    double alongside;        /* work of the other plans that the same threads do */
+    struct plan *then;       /* the next of them, or NULL */
     int64_t n_threads, block, n_blocks, range, n_ranges, n_jobs;
     int64_t next; /* the next job to be taken */
     int failed;
 } plan;
+
+static inline double work_of(const problem *p)
+{
+    return (double)p->n_queries * (double)p->n_codes * (double)p->width;
+}
 
 static void plan_jobs(plan *w)
 {
     problem *p = w->problem;
     p->kernel = p->portable ? portable_kernel : choose_kernel();
     /* Below about a tenth of a millisecond of work, starting a thread costs more than it brings. */
-    const double work = (double)p->n_queries * (double)p->n_codes * (double)p->width;
+    const double work = work_of(p) + w->alongside;
     w->n_threads = p->n_threads < 1 ? 1 : p->n_threads > THREADS_MAX ? THREADS_MAX : p->n_threads;
     if (work < 2e6)
         w->n_threads = 1;
@@ -155,9 +162,8 @@ static void plan_jobs(plan *w)
     w->n_jobs = w->n_blocks * w->n_ranges;
 }
 
-static void *take_jobs(void *plan_)
+static void take_jobs(plan *w)
 {
-    plan *w = plan_;
     const problem *p = w->problem;
     for (;;) {
 #ifdef HS_THREADS
@@ -166,7 +172,7 @@ static void *take_jobs(void *plan_)
         int64_t job = w->next++;
 #endif
         if (job >= w->n_jobs)
-            return NULL;
+            return;
         int64_t q0 = job / w->n_ranges * w->block, c0 = job % w->n_ranges * w->range;
         int64_t q1 = q0 + w->block < p->n_queries ? q0 + w->block : p->n_queries;
         int64_t c1 = c0 + w->range < p->n_codes ? c0 + w->range : p->n_codes;
@@ -177,20 +183,36 @@ static void *take_jobs(void *plan_)
     }
 }
 
+static void *take_all_jobs(void *plan_)
+{
+    for (plan *w = plan_; w; w = w->then)
+        take_jobs(w);
+    return NULL;
+}
+
+/* The jobs of a plan, and of those that are chained to it. */
 static int run_jobs(plan *w)
 {
+    int failed = 0;
 #ifdef HS_THREADS
     pthread_t threads[THREADS_MAX];
-    int64_t started = 0, wanted = w->n_threads < w->n_jobs ? w->n_threads - 1 : w->n_jobs - 1;
-    while (started < wanted && pthread_create(threads + started, NULL, take_jobs, w) == 0)
+    int64_t started = 0, wanted = 0, jobs = 0;
+    for (plan *each = w; each; each = each->then) {
+        jobs += each->n_jobs;
+        wanted = each->n_threads > wanted ? each->n_threads : wanted;
+    }
+    wanted = wanted < jobs ? wanted - 1 : jobs - 1;
+    while (started < wanted && pthread_create(threads + started, NULL, take_all_jobs, w) == 0)
         started++; /* a thread that cannot be had is done without */
-    take_jobs(w);
+    take_all_jobs(w);
     while (started > 0)
         pthread_join(threads[--started], NULL);
 #else
-    take_jobs(w);
+    take_all_jobs(w);
 #endif
-    return w->failed;
+    for (plan *each = w; each; each = each->then)
+        failed = each->failed ? -1 : failed;
+    return failed;
 }
 
 static inline int run(plan *w)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Protocol
 
 import numpy as np
@@ -22,6 +23,38 @@ class Engine(Protocol):
         self, queries: np.ndarray, codes: np.ndarray, k: int, rows: np.ndarray | None, n_threads: int
     ) -> tuple[np.ndarray, np.ndarray]:
         """Distances (q, min(k, n)) uint16 and rows of `codes` int64."""
+
+    def topk_parts(
+        self,
+        queries: Sequence[np.ndarray],
+        codes: Sequence[np.ndarray],
+        slots: Sequence[np.ndarray],
+        dead: Sequence[np.ndarray],
+        k: int,
+        n_threads: int,
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Distances (q, k) uint16 and slots int64, by (distance, slot); at least k codes are not dead. For each part
+        its queries (q, width), codes (n, width), their slots (n,) uint32, and the rows of the dead, int64, both
+        ascending."""
+
+    def weighted(
+        self,
+        queries: np.ndarray,
+        codes: np.ndarray,
+        costs: np.ndarray,
+        order: np.ndarray,
+        sums: np.ndarray,
+        k: int,
+        rows: np.ndarray | None,
+        n_threads: int,
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Costs (q, min(k, n)) float64 and rows of `codes` int64, by (cost, row). A code costs query i the sum of
+        costs[i, j, byte j of the code], added in the order of j. order (q, r) int32, sums (q, r + 1) float64: the bits
+        of each query by ascending cost, and the sums of the first 0, 1, 2, ... of these costs."""
+
+    def pack_signs(self, values: np.ndarray, codes: np.ndarray) -> bool:
+        """Fills codes (n, width) with the signs of values (n, r), both C-contiguous, and tells whether all values are
+        finite; if not, what is in `codes` is of no use."""
 
     def radius(
         self, queries: np.ndarray, codes: np.ndarray, radius: int, rows: np.ndarray | None, n_threads: int

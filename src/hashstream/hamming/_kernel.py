@@ -6,6 +6,7 @@ Each function here has a twin of the same name and signature in `_twin`, that do
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Sequence
 from ctypes import POINTER, byref, c_int, c_int64, c_void_p
 
 import numpy as np
@@ -13,7 +14,19 @@ import numpy as np
 from hashstream._native import lib
 from hashstream.hamming._labels import Labels
 
-__all__ = ["available", "distances", "histogram", "radius", "rank", "read", "stable_scores", "topk"]
+__all__ = [
+    "available",
+    "distances",
+    "histogram",
+    "pack_signs",
+    "radius",
+    "rank",
+    "read",
+    "stable_scores",
+    "topk",
+    "topk_parts",
+    "weighted",
+]
 
 
 class _Problem(ctypes.Structure):
@@ -45,6 +58,7 @@ def _declare(lib: ctypes.CDLL) -> None:
     for name, result, *arguments in (
         ("distances", c_int, c_void_p),
         ("topk", c_int, c_int64, c_void_p, c_void_p),
+        ("weighted", c_int, c_int64, c_void_p, c_void_p, c_void_p, c_int64, c_void_p, c_void_p),
         ("radius", c_void_p, c_int64, c_void_p),
         ("histogram", c_int, c_void_p, c_void_p),
         ("rank", c_int, c_void_p),
@@ -56,6 +70,9 @@ def _declare(lib: ctypes.CDLL) -> None:
     take, free = lib.hs_hamming_radius_take, lib.hs_hamming_radius_free
     take.restype, take.argtypes = c_int, [c_void_p, c_void_p, c_void_p]
     free.restype, free.argtypes = None, [c_void_p]
+    parts, pack = lib.hs_hamming_topk_parts, lib.hs_signs_pack
+    parts.restype, parts.argtypes = c_int, [c_void_p, c_int64, c_int64, c_void_p, c_void_p]
+    pack.restype, pack.argtypes = c_int, [c_void_p, c_int64, c_int64, c_int64, c_void_p]
 
 
 if lib is not None:
@@ -81,15 +98,11 @@ def _problem(
     labels: Labels | None = None,
 ) -> _Problem:
     """Addresses only: the arrays must outlive the call."""
+    n, width = codes.shape
     problem = _Problem(
-        queries=queries.ctypes.data,
-        codes=codes.ctypes.data,
-        n_queries=len(queries),
-        n_codes=len(codes) if rows is None else len(rows),
-        width=codes.shape[1],
-        n_threads=n_threads,
-        portable=portable,
-    )
+        queries.ctypes.data, codes.ctypes.data, None, None, None,
+        len(queries), n if rows is None else len(rows), width, 0, 0, n_threads, portable,
+    )  # fmt: skip
     if rows is not None:
         problem.rows = rows.ctypes.data
     if labels is not None:
@@ -120,6 +133,52 @@ def topk(
         problem = _problem(queries, codes, n_threads, rows)
         _raise_if(_library().hs_hamming_topk(byref(problem), k, far.ctypes.data, where.ctypes.data))
     return far, where
+
+
+def topk_parts(
+    queries: Sequence[np.ndarray],
+    codes: Sequence[np.ndarray],
+    slots: Sequence[np.ndarray],
+    dead: Sequence[np.ndarray],
+    k: int,
+    n_threads: int,
+) -> tuple[np.ndarray, np.ndarray]:
+    far, where = np.empty((len(queries[0]), k), np.uint16), np.empty((len(queries[0]), k), np.int64)
+    if far.size:
+        problems = [_problem(q, c, n_threads) for q, c in zip(queries, codes, strict=True)]
+        fields = []  # of `part` in hamming_parts.c
+        for problem, own, gone in zip(problems, slots, dead, strict=True):
+            n = len(gone)
+            fields += [ctypes.addressof(problem), own.ctypes.data, gone.ctypes.data if n else None, n]
+        parts = (c_void_p * len(fields))(*fields)
+        found = far.ctypes.data, where.ctypes.data
+        _raise_if(_library().hs_hamming_topk_parts(parts, len(problems), k, *found))
+    return far, where
+
+
+def weighted(
+    queries: np.ndarray,
+    codes: np.ndarray,
+    costs: np.ndarray,
+    order: np.ndarray,
+    sums: np.ndarray,
+    k: int,
+    rows: np.ndarray | None,
+    n_threads: int,
+) -> tuple[np.ndarray, np.ndarray]:
+    k = min(k, len(codes) if rows is None else len(rows))
+    far, where = np.empty((len(queries), k)), np.empty((len(queries), k), np.int64)
+    if far.size:
+        problem = byref(_problem(queries, codes, n_threads, rows))
+        given = [array.ctypes.data for array in (costs, sums, order)]
+        found = far.ctypes.data, where.ctypes.data
+        _raise_if(_library().hs_hamming_weighted(problem, order.shape[1], *given, k, *found))
+    return far, where
+
+
+def pack_signs(values: np.ndarray, codes: np.ndarray) -> bool:
+    n, r = values.shape
+    return not _library().hs_signs_pack(values.ctypes.data, n, r, values.itemsize, codes.ctypes.data)
 
 
 def radius(

@@ -6,15 +6,26 @@ are handled a few at a time, so that no more than about `TILE` distances exist a
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
 from hashstream.hamming._labels import Labels
 
-__all__ = ["distances", "histogram", "radius", "rank", "stable_scores", "topk"]
+__all__ = [
+    "distances",
+    "histogram",
+    "pack_signs",
+    "radius",
+    "rank",
+    "stable_scores",
+    "topk",
+    "topk_parts",
+    "weighted",
+]
 
 TILE = 1 << 22
+BLOCK = 1 << 15
 
 
 def _words(codes: np.ndarray) -> np.ndarray:
@@ -87,6 +98,58 @@ def topk(
         nearest[block] = np.take_along_axis(far, best, axis=1)
         where[block] = best
     return nearest, where if rows is None else rows[where]
+
+
+def topk_parts(
+    queries: Sequence[np.ndarray],
+    codes: Sequence[np.ndarray],
+    slots: Sequence[np.ndarray],
+    dead: Sequence[np.ndarray],
+    k: int,
+    n_threads: int,
+) -> tuple[np.ndarray, np.ndarray]:
+    words = [
+        np.empty((len(queries[0]), 0), np.int64)
+    ]  # a distance and a slot: their order is that of the words
+    for q, c, own, gone in zip(queries, codes, slots, dead, strict=True):
+        rows = np.delete(np.arange(len(c)), gone)
+        far, where = topk(q, c, k, rows, n_threads)
+        words.append(far.astype(np.int64) << 32 | own[where])
+    best = np.sort(np.concatenate(words, axis=1), axis=1)[:, :k]
+    return (best >> 32).astype(np.uint16), best & 0xFFFFFFFF
+
+
+def weighted(
+    queries: np.ndarray,
+    codes: np.ndarray,
+    costs: np.ndarray,
+    order: np.ndarray,
+    sums: np.ndarray,
+    k: int,
+    rows: np.ndarray | None,
+    n_threads: int,
+) -> tuple[np.ndarray, np.ndarray]:
+    allowed = codes if rows is None else codes[rows]
+    k = min(k, len(allowed))
+    far, where = np.empty((len(queries), k)), np.empty((len(queries), k), np.int64)
+    total = np.empty(len(allowed))
+    for i in range(len(queries)):
+        for start in range(0, len(allowed), BLOCK):  # of codes whose costs stay in the cache
+            block, sums = allowed[start : start + BLOCK], total[start : start + BLOCK]
+            np.take(costs[i, 0], block[:, 0], out=sums)
+            for j in range(1, block.shape[1]):
+                sums += costs[i, j][block[:, j]]
+        within = np.arange(len(allowed))
+        if k < len(allowed):
+            within = np.flatnonzero(total <= np.partition(total, k - 1)[k - 1]) if k else within[:0]
+        best = within[np.argsort(total[within], kind="stable")[:k]]
+        far[i], where[i] = total[best], best
+    return far, where if rows is None else rows[where]
+
+
+def pack_signs(values: np.ndarray, codes: np.ndarray) -> bool:
+    codes[...] = np.packbits(values > 0, axis=1)
+    return bool(np.isfinite(values).all())
 
 
 def radius(
