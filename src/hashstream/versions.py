@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import platform
+from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 
 from hashstream import _native
@@ -14,13 +15,17 @@ __version__ = "0.1.0"
 
 def library_versions() -> dict[str, str]:
     """Name -> version of hashstream, Python and the libraries that figures depend on."""
+    names = ("numpy", "scipy", "scikit-learn", "safetensors", "faiss-cpu")
     found = {"hashstream": __version__, "python": platform.python_version()}
-    for name in ("numpy", "scipy", "scikit-learn", "safetensors", "faiss-cpu"):
-        try:
-            found[name] = version(name)
-        except PackageNotFoundError:
-            found[name] = "not installed"
-    return found
+    return found | {name: _installed(name) for name in names}
+
+
+@cache  # it is looked up in files
+def _installed(name: str) -> str:
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return "not installed"
 
 
 def show_versions() -> str:

@@ -25,7 +25,7 @@ from hashstream.hashers.labels import LabelBook
 from hashstream.hashers.registry import methods
 from hashstream.versions import library_versions
 
-__all__ = ["load", "read_card", "save"]
+__all__ = ["from_bytes", "load", "read_card", "save", "to_bytes"]
 
 FORMAT = "hashstream-hasher"
 FORMAT_VERSION = 1
@@ -37,18 +37,7 @@ def save(hasher: OnlineHasher, path: str | os.PathLike[str]) -> None:
     Labels must be strings, numbers or booleans; parameters and state also arrays, lists, None, feature maps and random
     generators. Anything else is a TypeError that names it.
     """
-    if type(hasher).__name__ not in methods():
-        raise TypeError(f"{type(hasher).__name__} is not a registered method: hashstream.register it first")
-    tensors: dict[str, np.ndarray] = {}
-    card = {
-        "format": FORMAT,
-        "format_version": FORMAT_VERSION,
-        "libraries": library_versions(),
-        "hasher": _pack(hasher, type(hasher).__name__, tensors),
-    }
-    text = json.dumps(card, sort_keys=True)
-    raw = write_tensors(tensors, metadata={"card": text, "sha256": _digest(text, tensors)})
-
+    raw = to_bytes(hasher)
     path = Path(path)
     part = path.with_name(f"{path.name}.{os.getpid()}.part")
     try:
@@ -62,9 +51,29 @@ def save(hasher: OnlineHasher, path: str | os.PathLike[str]) -> None:
         raise
 
 
+def to_bytes(hasher: OnlineHasher) -> bytes:
+    """What `save` writes."""
+    if type(hasher).__name__ not in methods():
+        raise TypeError(f"{type(hasher).__name__} is not a registered method: hashstream.register it first")
+    tensors: dict[str, np.ndarray] = {}
+    card = {
+        "format": FORMAT,
+        "format_version": FORMAT_VERSION,
+        "libraries": library_versions(),
+        "hasher": _pack(hasher, type(hasher).__name__, tensors),
+    }
+    text = json.dumps(card, sort_keys=True)
+    return write_tensors(tensors, metadata={"card": text, "sha256": _digest(text, tensors)})
+
+
 def load(path: str | os.PathLike[str]) -> OnlineHasher:
     """The hasher that `save` wrote to `path`; FormatError where the file is not, or no longer, such a file."""
-    card, tensors = _read(path)
+    return from_bytes(Path(path).read_bytes(), path)
+
+
+def from_bytes(raw: bytes, path: str | os.PathLike[str]) -> OnlineHasher:
+    """The hasher that `to_bytes` was given; `path` is named in the FormatError where the bytes are not one."""
+    card, tensors = _read(raw, path)
     try:
         hasher = _unpack(card["hasher"], tensors)
     except FormatError as error:
@@ -86,11 +95,10 @@ def load(path: str | os.PathLike[str]) -> OnlineHasher:
 
 def read_card(path: str | os.PathLike[str]) -> dict[str, Any]:
     """The card alone: what `load` would make, for a person to read."""
-    return _read(path)[0]
+    return _read(Path(path).read_bytes(), path)[0]
 
 
-def _read(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-    raw = Path(path).read_bytes()
+def _read(raw: bytes, path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
     try:
         tensors = read_tensors(raw)
         size = int.from_bytes(raw[:8], "little")
