@@ -10,6 +10,8 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from hashstream.table.ids_kernel import KERNEL, kernel_find, kernel_insert
+
 __all__ = ["Column", "Index", "IntColumn", "StrColumn", "as_ids", "column_of", "repeated"]
 
 EMPTY = np.uint32(0xFFFFFFFF)
@@ -254,6 +256,8 @@ class Index:
         return self._find(column, ids)[0]
 
     def _find(self, column: Column, ids: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        if KERNEL and isinstance(column, IntColumn):
+            return kernel_find(self._cells, column.hash_of(ids), ids, column.arrays()["ids"])
         at = self._home(column.hash_of(ids))
         found = np.full(len(ids), -1, np.int64)
         where = np.full(len(ids), -1, np.int64)
@@ -287,6 +291,10 @@ class Index:
 
     def _insert(self, hashes: np.ndarray, slots: np.ndarray) -> None:
         """Enter slots whose ids are not there. All try at once; where two want one cell, the loser goes on."""
+        self._taken += len(slots)
+        if KERNEL:
+            kernel_insert(self._cells, hashes, slots)
+            return
         at = self._home(hashes)
         cells = slots.astype(np.uint32)
         open_ = np.arange(len(slots))
@@ -296,4 +304,3 @@ class Index:
             self._cells[here[free]] = cells[open_[free]]
             open_ = open_[self._cells[here] != cells[open_]]
             at[open_] = (at[open_] + 1) % len(self._cells)
-        self._taken += len(slots)
