@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from types import MappingProxyType
 
 import numpy as np
@@ -17,7 +18,7 @@ from hashstream.hashers import OnlineHasher
 from hashstream.table.change import Change
 from hashstream.table.ids import Column, grown
 
-__all__ = ["Part", "View", "locate", "merged"]
+__all__ = ["Part", "View", "in_order", "locate", "merged"]
 
 MANY = 4096  # slots, from where on a mask over all slots is faster than looking for each
 FEW_DEAD = 1024  # rows of a part that may be dead before it is written anew, and ...
@@ -25,6 +26,7 @@ DEAD_SHARE = 256  # ... one in so many, where that is more
 MAX_PARTS = 4  # of one version
 
 NOTHING = np.empty(0, np.int64)
+NO_SLOTS = np.empty(0, np.uint32)
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,6 +56,12 @@ class Part:
             codes, slots = np.delete(codes, gone, axis=0), np.delete(slots, gone)
         return codes, slots
 
+    def arrays(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Codes and slots of all items, dead ones among them, and the rows of the dead in these; no copies."""
+        start, stop = self.start, self.stop
+        dead = self.dead if not start or not len(self.dead) else self.dead - start
+        return self.codes[start:stop], self.slots[start:stop], dead
+
     def find(self, slots: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Which of the slots are alive here, (n,) bool, and the buffer rows of those."""
         held = self.slots[self.start : self.stop]
@@ -71,6 +79,13 @@ class Part:
         """The live buffer rows whose slots are marked in `mask`, (n_slots,) bool; slots beyond it are not."""
         held = self.slots[self.start : self.stop]
         rows = np.flatnonzero(mask[held[: np.searchsorted(held, len(mask))]]) + self.start
+        return np.setdiff1d(rows, self.dead, assume_unique=True) if len(self.dead) else rows
+
+    def rows_between(self, first: np.uint32, last: np.uint32) -> np.ndarray:
+        """The live buffer rows of the slots from first to last."""
+        held = self.slots[self.start : self.stop]
+        low, high = np.searchsorted(held, first), np.searchsorted(held, last, side="right")
+        rows = np.arange(low, high) + self.start
         return np.setdiff1d(rows, self.dead, assume_unique=True) if len(self.dead) else rows
 
     def without(self, rows: np.ndarray) -> Part | None:
@@ -132,15 +147,11 @@ class View:
 
     def live(self) -> np.ndarray:
         """The slots of all items alive, ascending, uint32."""
-        slots = [part.rows()[1] for part in self.parts]
-        if len(slots) == 1:
-            return slots[0]
-        return np.sort(np.concatenate([np.empty(0, np.uint32), *slots]))
+        return in_order([part.rows()[1] for part in self.parts])
 
     def applied(self, change: Change, column: Column | None) -> View:
         """The view after `change`; `column` is the one with the ids of the added items."""
-        recoded = [piece.slots for piece in change.recoded]
-        gone = np.sort(np.concatenate([change.removed, *recoded])) if recoded else change.removed
+        gone = in_order([change.removed, *(piece.slots for piece in change.recoded)])
         parts = dropped(self.parts, gone) if len(gone) else self.parts
         for piece in change.recoded:
             parts = joined(parts, piece.version, piece.slots, piece.codes)
@@ -160,14 +171,18 @@ def dropped(parts: Iterable[Part], slots: np.ndarray) -> tuple[Part, ...]:
     """The parts without the items at these slots (ascending, at least one)."""
     left = []
     mask = None
-    if len(slots) > MANY:
+    whole = slots[-1] - slots[0] == len(slots) - 1  # every slot of a range
+    if len(slots) > MANY and not whole:
         mask = np.zeros(int(slots[-1]) + 1, bool)
         mask[slots] = True
     for part in parts:
         if part.slots[part.stop - 1] < slots[0] or part.slots[part.start] > slots[-1]:
             left.append(part)
             continue
-        rows = part.find(slots)[1] if mask is None else part.rows_in(mask)
+        if whole:
+            rows = part.rows_between(slots[0], slots[-1])
+        else:
+            rows = part.find(slots)[1] if mask is None else part.rows_in(mask)
         kept = part.without(rows) if len(rows) else part
         if kept is not None:
             left.append(kept)
@@ -194,10 +209,23 @@ def merged(version: int, parts: list[Part]) -> Part:
     """One part with the items of several of one version."""
     if len(parts) == 1:
         return parts[0]
-    rows = [part.rows() for part in parts]
-    slots = np.concatenate([slots for _, slots in rows])
-    order = np.argsort(slots, kind="stable")
-    return Part(version, np.concatenate([codes for codes, _ in rows])[order], slots[order], 0, len(slots))
+    rows = sorted((part.rows() for part in parts), key=lambda pair: int(pair[1][0]))
+    codes, slots = (np.concatenate([pair[i] for pair in rows]) for i in (0, 1))
+    if any(before[1][-1] > after[1][0] for before, after in pairwise(rows)):
+        order = np.argsort(slots, kind="stable")
+        codes, slots = codes[order], slots[order]
+    return Part(version, codes, slots, 0, len(slots))
+
+
+def in_order(slots: list[np.ndarray]) -> np.ndarray:
+    """Arrays of slots, each ascending and none in two, as one, uint32; the one itself where no other has any."""
+    held = sorted((some for some in slots if len(some)), key=lambda some: int(some[0]))
+    if len(held) == 1:
+        return held[0]
+    together = np.concatenate([NO_SLOTS, *held])
+    if any(before[-1] > after[0] for before, after in pairwise(held)):
+        together.sort()
+    return together
 
 
 def locate(parts: Iterable[Part], slots: np.ndarray) -> Iterator[tuple[Part, np.ndarray, np.ndarray]]:

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import tempfile
-from pathlib import Path
-
 import numpy as np
 
-from hashstream.hashers import LSH, OnlineHasher, load, save
-from hashstream.hashers.base import parameter_names, state
+from hashstream import hamming
+from hashstream.hashers import LSH, OnlineHasher
+from hashstream.hashers.base import BLOCK_BYTES, BLOCK_ROWS, parameter_names, state
+from hashstream.hashers.inputs import check_finite
+from hashstream.hashers.storage import from_bytes, to_bytes
 from hashstream.table.packing import checksum
 
-__all__ = ["encoder_checksum", "from_bytes", "frozen", "to_bytes"]
+__all__ = ["encode", "encoder_checksum", "from_bytes", "frozen", "to_bytes"]
 
 NEEDED = (
     "feature_map_",
@@ -43,6 +43,29 @@ def frozen(hasher: OnlineHasher) -> OnlineHasher:
     return copy
 
 
+def encode(encoder: OnlineHasher, X: np.ndarray) -> np.ndarray:
+    """`encoder.transform(X)` for X (n, d) that `check_rows` has seen: the same codes, with less around the product.
+
+    Products of the same blocks go into one buffer, and their signs from there into the codes.
+    """
+    if encoder.feature_map_ is not None or type(encoder)._project is not OnlineHasher._project:
+        return encoder.transform(X)
+    n, r, dtype = len(X), encoder.n_bits_, encoder.dtype_
+    codes = np.empty((n, -(-r // 8)), np.uint8)
+    step = max(BLOCK_ROWS, BLOCK_BYTES // (X.itemsize * X.shape[1]))
+    values = np.empty((min(step, n), r), dtype)
+    with np.errstate(invalid="ignore", over="ignore"):
+        for start in range(0, n, step):
+            block, some = X[start : start + step], codes[start : start + step]
+            if block.dtype != dtype:
+                block = block.astype(dtype)
+            made = np.matmul(block, encoder.projection_, out=values[: len(block)])
+            if not hamming.pack_signs(made, some):
+                check_finite(block)
+                some[...] = np.packbits(made > 0, axis=1)
+    return codes
+
+
 def encoder_checksum(encoder: OnlineHasher) -> int:
     """Of the arrays of a frozen hasher: equal where a model was learned again to the last bit."""
     learned = state(encoder)
@@ -50,19 +73,3 @@ def encoder_checksum(encoder: OnlineHasher) -> int:
     return checksum(
         int(learned["version_"]), *(arrays[name] for name in sorted(arrays) if arrays[name].dtype != object)
     )
-
-
-def to_bytes(hasher: OnlineHasher) -> bytes:
-    """A hasher as `hashstream.save` writes it."""
-    with tempfile.TemporaryDirectory(prefix="hashstream-") as folder:
-        path = Path(folder) / "hasher"
-        save(hasher, path)
-        return path.read_bytes()
-
-
-def from_bytes(raw: bytes) -> OnlineHasher:
-    """The hasher that `to_bytes` was given; FormatError where the bytes are not one."""
-    with tempfile.TemporaryDirectory(prefix="hashstream-") as folder:
-        path = Path(folder) / "hasher"
-        path.write_bytes(raw)
-        return load(path)

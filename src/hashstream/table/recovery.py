@@ -129,9 +129,9 @@ def _apply(store: FolderStore, view: View, seq: int) -> View:
 
 def _hasher(store: FolderStore, raw: bytes) -> OnlineHasher:
     try:
-        return from_bytes(raw)
+        return from_bytes(raw, "a saved hasher")
     except FormatError as error:
-        raise TableError(f"{store.manifest.path}: a saved hasher cannot be read: {error}") from error
+        raise TableError(f"{store.manifest.path}: {error}") from error
 
 
 def _with_model(

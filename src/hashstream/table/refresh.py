@@ -9,7 +9,8 @@ import numpy as np
 
 from hashstream.hashers import OnlineHasher
 from hashstream.table.change import Recoded
-from hashstream.table.codes import Part, View, merged
+from hashstream.table.codes import Part, View, in_order, merged
+from hashstream.table.encoders import encode
 from hashstream.table.failpoints import reach
 from hashstream.table.policies import Projected, project_codes
 from hashstream.table.reservoir import Reservoir
@@ -71,8 +72,9 @@ def recode_features(
     store: Store, encoder: OnlineHasher, parts: list[Part], budget: int | None
 ) -> list[Recoded]:
     """New codes of the first `budget` items of the parts (of all, for None), from their stored features."""
-    wanted = [part.rows()[1] for part in first_items(parts, budget)]
-    slots = wanted[0] if len(wanted) == 1 else np.sort(np.concatenate([np.empty(0, np.uint32), *wanted]))
+    if budget is not None:
+        parts = first_items(parts, budget)
+    slots = in_order([part.rows()[1] for part in parts])
     if not len(slots):
         return []
     return [Recoded(int(encoder.version_), slots, encode_slots(store, encoder, slots))]
@@ -84,19 +86,23 @@ def encode_slots(store: Store, encoder: OnlineHasher, slots: np.ndarray) -> np.n
     done = 0
     while done < len(slots):
         first = int(slots[done])
-        stop = int(np.searchsorted(slots, min(first + PIECE, 1 << 32) - 1, side="right"))
+        stop = int(np.searchsorted(slots, np.uint32(min(first + PIECE, 1 << 32) - 1), side="right"))
         last = int(slots[stop - 1]) + 1
         if last - first <= DENSE * (stop - done):
             for start, X in store.blocks(first, last):
-                low, high = np.searchsorted(slots, [start, start + len(X)])
+                ends = np.array(
+                    [start, start + len(X) - 1], np.uint32
+                )  # of another dtype, all slots would be copied
+                low = np.searchsorted(slots, ends[0])
+                high = np.searchsorted(slots, ends[1], side="right")
                 if low == high:
                     continue
-                made = encoder.transform(X)
+                made = encode(encoder, X)
                 codes[low:high] = (
                     made if high - low == len(X) else made[slots[low:high].astype(np.int64) - start]
                 )
         else:
-            codes[done:stop] = encoder.transform(store.features(slots[done:stop].astype(np.int64)))
+            codes[done:stop] = encode(encoder, store.features(slots[done:stop].astype(np.int64)))
         done = stop
         reach("refresh.piece")
     return codes

@@ -15,7 +15,7 @@ from hashstream.hashers.labels import as_labels
 from hashstream.table import upkeep
 from hashstream.table.change import Added, Change, Recoded
 from hashstream.table.codes import View
-from hashstream.table.encoders import encoder_checksum, frozen
+from hashstream.table.encoders import encode, encoder_checksum, frozen
 from hashstream.table.errors import TableError
 from hashstream.table.folder import FolderStore
 from hashstream.table.ids import MAX_SLOTS, Index, as_ids, column_of, repeated
@@ -150,7 +150,7 @@ class TableWriter:
         view, hasher = self._view, self._hasher
         version = int(hasher.version_)
         encoder = view.encoders[version] if version in view.encoders else frozen(hasher)
-        codes = encoder.transform(X)
+        codes = encode(encoder, X)
         found = self._find(ids)
         removed = np.sort(found[found >= 0]).astype(np.uint32)
         left = view  # what is there without the replaced items
