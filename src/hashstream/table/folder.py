@@ -35,7 +35,7 @@ __all__ = ["FolderStore"]
 
 MANIFEST, WITNESS, LOCK = "manifest.sqlite", "witness", "lock"
 LOG_BYTES = 4 << 20  # of changes before they are drawn together into an image, and ...
-LOG_ROWS = 16384  # ... of their number; a larger image waits until the changes are half as large as it is
+LOG_ROWS = 16384  # ... of their number; a larger image waits until the changes are twice as large as it is
 SMALL_BATCH = 1 << 20  # bytes of features that go into the manifest too and are not synced at once, ...
 UNSYNCED_BYTES = 8 << 20  # ... and of all those, before their segment is synced
 
@@ -288,7 +288,7 @@ class FolderStore(Store):
     # ---- checkpoints
 
     def wants_image(self) -> bool:
-        changed = self.state["log_bytes"] > max(LOG_BYTES, self.state["image_bytes"] // 2)
+        changed = self.state["log_bytes"] > max(LOG_BYTES, 2 * self.state["image_bytes"])
         return bool(changed or self.seq - self.state["image"] > LOG_ROWS)
 
     def write_image(self, view: View) -> None:
