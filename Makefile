@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test lint perf asan clean
+.PHONY: help install demo test lint perf asan crash clean
 
 help:  ## show this list
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-9s %s\n", $$1, $$2}'
@@ -35,6 +35,9 @@ perf: $(STAMP)  ## every speed ratio: ours against the literal equations, the fl
 
 asan: $(STAMP)  ## the kernels' tests under AddressSanitizer and UndefinedBehaviorSanitizer
 	$(BIN)/python tests/run_asan.py
+
+crash: $(STAMP)  ## kill tables, take their power away and damage their files, by hundreds of seeds (some minutes)
+	$(BIN)/python tests/run_crash.py
 
 clean:  ## remove the virtual environment and everything that is built
 	rm -rf $(VENV) build *.egg-info src/*.egg-info demo-output

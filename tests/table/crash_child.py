@@ -21,9 +21,21 @@ from tests.table.table_worlds import rows
 
 import hashstream as hs
 from hashstream.hashers.features import RBFAnchors
-from hashstream.table import Eager, Every, Gated, HashTable, Lazy, Never, Policy, Projected
+from hashstream.table import (
+    Eager,
+    Every,
+    Gated,
+    HashTable,
+    Lazy,
+    Never,
+    Policy,
+    Projected,
+    failpoints,
+    folder,
+    manifest,
+    refresh,
+)
 from hashstream.table import codes as codes_module
-from hashstream.table import failpoints, folder, manifest, refresh
 
 N_BITS = 20
 
@@ -64,7 +76,7 @@ class Operation:
 class World:
     """A table's settings and its operations, by a seed. Consecutive seeds pass through all methods and policies."""
 
-    def __init__(self, seed: int, n_operations: int = 40) -> None:
+    def __init__(self, seed: int, n_operations: int = 40, durability: str = "") -> None:
         self.seed = seed
         rng = np.random.default_rng([seed, 1])
         self.lazy = POLICIES[seed % len(POLICIES)] is POLICIES[-1]
@@ -72,12 +84,14 @@ class World:
         self.text_labels = bool(rng.random() < 0.3)
         self.dtype = np.float32 if rng.random() < 0.7 else np.float64
         self.settings: dict[str, Any] = {
-            "durability": "full" if rng.random() < 0.8 else "fast",
+            "durability": ["full", "fast"][int(rng.random() < 0.2)],
             "max_versions": int(rng.choice([1, 2, 3, 16])),
             "checkpoint_rows": int(rng.choice([10, 25, 60, 100_000])),
             "segment_bytes": int(rng.choice([1, 1000, 5000, 1 << 30])),
             "reservoir_size": int(rng.choice([0, 8, 30])),
         }
+        if durability:
+            self.settings["durability"] = durability
         self.limits = {
             "LOG_ROWS": int(rng.choice([3, 6, 12, 1000])),
             "WAL_PAGES": int(rng.choice([1, 20, 16384])),
@@ -142,9 +156,7 @@ class World:
         hasher = None if folder.FolderStore.is_table(path) else self.hasher()
         return HashTable.open(path, hasher, policy=self.policy(), **{**self.settings, **settings})
 
-    def apply(
-        self, table: HashTable, operation: Operation, snapshots: Path | None
-    ) -> tuple[HashTable, Any]:
+    def apply(self, table: HashTable, operation: Operation, snapshots: Path | None) -> tuple[HashTable, Any]:
         """Do one operation; the table to go on with, and what the call returned.
 
         snapshots : where copies go; None for a table that is never closed and copied.
@@ -165,7 +177,8 @@ class World:
         if snapshots is None:
             return table, None
         if name == "snapshot":
-            return table, table.snapshot(snapshots / str(operation.argument))
+            target = snapshots / str(operation.argument)
+            return table, None if target.exists() else table.snapshot(target)  # of a life that did not tell
         assert name == "reopen"
         path = table._store.path
         table.close()
@@ -173,10 +186,14 @@ class World:
 
 
 def live(
-    seed: int, path: Path, snapshots: Path, start: int, acknowledge: Callable[[str], None], failpoint: str
+    world: World,
+    path: Path,
+    snapshots: Path,
+    start: int,
+    acknowledge: Callable[[str], object],
+    failpoint: str = "",
 ) -> None:
     """Open the table and do the operations from `start` on, each acknowledged as `index result`, or die of it."""
-    world = World(seed)
     world.set_limits()
     if failpoint:
         failpoints.kill_at(failpoint)
@@ -191,7 +208,7 @@ def live(
     acknowledge("closed")
 
 
-def fork(life: Callable[[Callable[[str], None]], None]) -> tuple[int, int]:
+def fork(life: Callable[[Callable[[str], object]], None]) -> tuple[int, int]:
     """Run `life` in a child process; its id, and the reading end of the pipe to which it acknowledges.
 
     A fork, not a new interpreter: importing takes longer than a whole life. Nothing of this process may be open.
@@ -203,7 +220,7 @@ def fork(life: Callable[[Callable[[str], None]], None]) -> tuple[int, int]:
         return child, reading
     try:
         os.close(reading)
-        life(lambda line: os.write(writing, line.encode() + b"\n") and None)
+        life(lambda line: os.write(writing, line.encode() + b"\n"))
         os._exit(0)
     except BaseException:
         with suppress(OSError):

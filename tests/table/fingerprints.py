@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import hashlib
+import json
 from typing import Any
 
 import numpy as np
 
+from hashstream.hashers import OnlineHasher
 from hashstream.table import HashTable
 from hashstream.table.encoders import to_bytes
 
-CHOSEN_BY_TIME = {"codes", "versions", "encoders", "search", "commits"}
+CHOSEN_BY_TIME = {"codes", "versions", "encoders", "search", "commits", "policy"}
 """What depends on how far a background thread has come."""
 
 
@@ -19,7 +21,7 @@ def fingerprint(table: HashTable, Q: np.ndarray) -> dict[str, Any]:
     view = table._view
     slots = view.live()
     if view.column is None:
-        return {"ids": [], "hasher": digest(to_bytes(table._hasher)), "commits": table.stats().commits}
+        return {"ids": [], "hasher": learned(table._hasher), "commits": table.stats().commits}
     ids = view.column.take(slots)
     items = table.get(ids)
     reservoir = table._reservoir
@@ -32,7 +34,7 @@ def fingerprint(table: HashTable, Q: np.ndarray) -> dict[str, Any]:
         "versions": items.versions.tolist(),
         "labels": items.labels,
         "features": None if items.features is None else digest(items.features.tobytes()),
-        "hasher": digest(to_bytes(table._hasher)),
+        "hasher": learned(table._hasher),
         "newest": view.newest,
         "encoders": {
             version: digest(encoder.decision_function(Q).tobytes())
@@ -51,6 +53,13 @@ def fingerprint(table: HashTable, Q: np.ndarray) -> dict[str, Any]:
         ],
         "commits": table.stats().commits,
     }
+
+
+def learned(hasher: OnlineHasher) -> str:
+    """The digest that a saved hasher carries: over its parameters, all of its state, and its random generator's."""
+    raw = to_bytes(hasher)
+    size = int.from_bytes(raw[:8], "little")
+    return str(json.loads(raw[8 : 8 + size])["__metadata__"]["sha256"])
 
 
 def digest(raw: bytes) -> str:

@@ -1,0 +1,70 @@
+"""Killed at fail-points and at any moment, and without power: 20 seeds of `make crash`, which has more."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.table import faulty_disk
+
+from hashstream.table import failpoints
+
+ROOT = Path(__file__).parents[2]
+SEEDS = 20
+
+
+@pytest.fixture(scope="module")
+def figures(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """What `tests/run_crash.py` found, in processes of its own: it forks."""
+    if not hasattr(os, "fork"):
+        pytest.skip("children are forked, which this system cannot do")
+    path = tmp_path_factory.mktemp("crash") / "figures.json"
+    losses = 0 if faulty_disk.problem() else 2
+    command = [sys.executable, str(ROOT / "tests" / "run_crash.py"), "--json", str(path)]
+    done = subprocess.run(
+        [*command, "--kills", str(SEEDS), "--losses", str(losses), "--damage", "0"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert path.exists(), done.stdout + done.stderr
+    found: dict[str, Any] = json.loads(path.read_text())
+    assert done.returncode == (1 if found["kills"]["failures"] or found["losses"]["failures"] else 0), (
+        done.stdout
+    )
+    return found
+
+
+def test_what_was_acknowledged_survives_kills_and_the_rest_is_whole_or_absent(
+    figures: dict[str, Any],
+) -> None:
+    kills = figures["kills"]
+    assert kills["failures"] == []
+    assert kills["seeds"] == SEEDS
+    assert sum(kills["kills"].values()) > 2 * SEEDS
+    assert kills["acknowledged"] > 20 * SEEDS
+    assert kills["whole"] > 0
+    assert kills["undone"] > 0
+    assert kills["snapshots"] > 0
+
+
+def test_every_fail_point_has_killed(figures: dict[str, Any]) -> None:
+    kills = figures["kills"]["kills"]
+    assert [name for name in failpoints.NAMES if not kills.get(name)] == []
+    assert kills["any moment"] > SEEDS // 2
+
+
+@pytest.mark.skipif(bool(faulty_disk.problem()), reason=faulty_disk.problem())
+def test_what_was_acknowledged_survives_power_losses(figures: dict[str, Any]) -> None:
+    losses = figures["losses"]
+    assert losses["failures"] == []
+    assert losses["older"] == losses["refused"] == 0  # of durability="full"
+    assert all(losses["losses"][kind] > 20 for kind in ("nothing", "all", "some"))
+    assert losses["whole"] > 0
+    assert losses["undone"] > 0

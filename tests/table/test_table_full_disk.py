@@ -1,0 +1,77 @@
+"""A full disk: a change is refused whole, searches go on, and it works again when there is room."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from tests.table import faulty_disk
+from tests.table.fingerprints import fingerprint
+from tests.table.table_worlds import rows
+
+import hashstream as hs
+from hashstream.table import Every, HashTable, Projected, TableError
+
+ROOT = Path(__file__).parents[2]
+HASHER = hs.FCOH(n_bits=20, random_state=3, batch_size=8)
+
+
+@pytest.mark.skipif(bool(faulty_disk.problem()), reason=faulty_disk.problem())
+def test_every_operation_on_a_disk_that_fills_up_and_fails_to_sync(tmp_path: Path) -> None:
+    """On a disk that says so at any byte that is written, of segments and of SQLite's files alike."""
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.table.full_disk_child", str(tmp_path), "2", "4"],
+        env=faulty_disk.environment(tmp_path),
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    counts = json.loads(done.stdout)
+    for name in ("ingest refused", "add refused", "compact refused", "snapshot refused", "sync: noticed"):
+        assert counts[name] > 0, counts
+    assert sum(n for name, n in counts.items() if name.endswith("refused")) > 25
+    assert counts["fitted"] > 10
+
+
+@pytest.mark.parametrize("policy", [Every, Projected])
+def test_a_manifest_that_cannot_grow(tmp_path: Path, policy: type[Every]) -> None:
+    """SQLite's own limit on pages, which it reports as a full disk."""
+    rng = np.random.default_rng(0)
+    Q = rows(rng, 3)[0]
+    table = HashTable.open(tmp_path / "t", HASHER, policy=policy(2), checkpoint_rows=50)
+    table.ingest(range(40), *rows(rng, 40))
+    sqlite = table._store.manifest._db  # type: ignore[attr-defined]
+    refused = 0
+    for i in range(1, 12):
+        before = fingerprint(table, Q)
+        pages = sqlite.execute("PRAGMA page_count").fetchone()[0]
+        sqlite.execute(f"PRAGMA max_page_count = {pages + 1}")
+        X, y = rows(rng, 60)
+        ids = np.arange(30 * i, 30 * i + 60)  # half of them replace others
+        said = ""
+        try:
+            table.ingest(ids, X, y)
+        except TableError as error:
+            said = str(error)
+        if said:
+            assert "the disk is full" in said
+            assert str(tmp_path / "t") in said
+            refused += 1
+            assert fingerprint(table, Q) == before
+            sqlite.execute(f"PRAGMA max_page_count = {pages + 1000}")
+            table.ingest(ids, X, y)
+        assert set(ids.tolist()) <= set(table.search(Q[:1], len(table))[0][0].tolist())
+    assert refused >= 2
+    sqlite.execute(f"PRAGMA max_page_count = {pages + 1000}")
+    table.flush()
+    wanted = fingerprint(table, Q)
+    table.close()
+    with HashTable.open(tmp_path / "t", policy=policy(2)) as again:
+        assert fingerprint(again, Q) == wanted
+        again.check()
