@@ -198,7 +198,7 @@ class FolderStore(Store):
         try:
             if batch is not None and self.keep_features:
                 self._segments_for(batch.X).append(batch.X, sync=not later)
-            with self.manifest.transaction():
+            with self.manifest.transaction(settle=False):
                 self.manifest.put_change(seq, raw)
                 if batch is not None and change.added is not None:
                     self._put_batch(seq, change, batch, crc, y, seats, state)
@@ -223,6 +223,13 @@ class FolderStore(Store):
         self.state, self.seq = state, seq
         self._unsynced = self._unsynced + size if later else 0
         self.acknowledge()
+
+    @property
+    def unsure(self) -> bool:
+        return self.manifest.unsure
+
+    def settled(self) -> None:
+        self.manifest.settled()
 
     def acknowledge(self) -> None:
         """Note the last commit outside the manifest."""

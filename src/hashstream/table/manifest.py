@@ -120,14 +120,20 @@ class Manifest:
 
     @property
     def unsure(self) -> bool:
-        """Whether a commit failed in a way that leaves open what is on the disk: only opening it anew tells."""
+        """Whether a commit failed, or was interrupted, in a way that leaves open what is on the disk, or whether it is
+        what is in memory: only opening it anew tells."""
         return self._unsure
 
+    def settled(self) -> None:
+        """What was committed is in memory, too."""
+        self._unsure = False
+
     @contextmanager
-    def transaction(self, name: str = "commit", *, sync: bool = False) -> Iterator[None]:
+    def transaction(self, name: str = "commit", *, sync: bool = False, settle: bool = True) -> Iterator[None]:
         """All or nothing; passes the fail-points `name`.before and `name`.after.
 
         sync : make this commit, and all before it, durable even where none is as a rule.
+        settle : whether nothing is left to do when it has happened; otherwise `settled` says when.
         """
         if self._unsure:
             raise TableError(
@@ -136,7 +142,7 @@ class Manifest:
         if sync and not self._sync:
             self._db.execute("PRAGMA synchronous = FULL")
             try:
-                with self.transaction(name):
+                with self.transaction(name, settle=settle):
                     yield
             finally:
                 self._db.execute("PRAGMA synchronous = NORMAL")
@@ -146,18 +152,23 @@ class Manifest:
             try:
                 yield
                 reach(f"{name}.before")
+                self._unsure = True  # an interrupt (Ctrl-C) may come anywhere from here on
                 try:
                     self._db.execute("COMMIT")
                 except sqlite3.Error as error:
                     self._unsure = "full" not in str(error)
                     raise
-            except BaseException:
+            except BaseException as error:
                 if self._db.in_transaction:
                     self._db.execute("ROLLBACK")
+                    if not isinstance(error, sqlite3.Error):
+                        self._unsure = False
                 raise
         except sqlite3.Error as error:
             raise self.damaged(error) from error
         reach(f"{name}.after")
+        if settle:
+            self.settled()
 
     @contextmanager
     def reading(self) -> Iterator[None]:

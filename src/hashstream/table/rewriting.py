@@ -180,7 +180,7 @@ def _commit(
         "seated": len(seats),
         "shape": shape,
     }
-    with manifest.transaction(sync=True):
+    with manifest.transaction(sync=True, settle=False):
         manifest.forget_items()
         for row in batches:
             manifest.put_batch(*row)

@@ -42,6 +42,16 @@ class Store:
         self.seq = 0
         self.generation = 0  # grows when slots are numbered anew
         self._batches: list[tuple[int, int, int, int, int, np.ndarray | None]] = []
+        self._unsure = False
+
+    @property
+    def unsure(self) -> bool:
+        """Whether a change was interrupted half-way, so that what is stored may not be what the table shows."""
+        return self._unsure
+
+    def settled(self) -> None:
+        """The change that was committed last is shown."""
+        self._unsure = False
 
     def commit(
         self,
@@ -54,11 +64,12 @@ class Store:
         model: OnlineHasher | None = None,
         old: dict[int, OnlineHasher] | None = None,
     ) -> None:
-        """Make one change durable, whole or not at all.
+        """Make one change durable, whole or not at all. The store is unsure from then on until `settled` is called.
 
         policy : what the policy remembers. live : items alive afterwards.
         model, old : the hasher, and the encoders of older versions alive, to be checkpointed with it.
         """
+        self._unsure = True
         if batch is not None:
             first = 0 if change.added is None else change.added.first_slot
             if self.keep_features:

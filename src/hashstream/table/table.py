@@ -161,6 +161,7 @@ class HashTable(TableWriter):
                 if isinstance(error, SegmentMissing) and not self._renumbered(generation):
                     raise
             # The folder was written anew, by another thread or process, and slots have other numbers now.
+            self._refuse_if_torn()
             time.sleep(0.001)
             self.reload()
         codes = np.empty((len(ids), view.width), np.uint8)
@@ -222,6 +223,7 @@ class HashTable(TableWriter):
         Returns how much was looked at: {"batches", "rows", "codes"}.
         """
         while True:
+            self._refuse_if_torn()
             self.reload()
             try:
                 return upkeep.check(self, sample)

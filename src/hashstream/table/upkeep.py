@@ -147,6 +147,7 @@ def compact(table: TableWriter) -> int:
         old = store.replace_segments(new.segments)
         table._view, table._index = new.view, None
         table._reservoir.slots = new.seats
+    store.settled()
     with store.files:
         if old is not None:
             old.delete()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -69,11 +70,14 @@ class TableWriter:
             ids, X = self._batch(ids, X)
             y = None if y is None else as_labels(y)
             learner, kept = self._hasher._remember(), self._policy.state()
+            # The first batch draws from a generator that was given as random_state, which `_put_back` cannot undo.
+            unlearned = None if hasattr(self._hasher, "n_seen_") else copy.deepcopy(self._hasher)
             try:
                 self._hasher.partial_fit(X, y)
                 self._store_batch(ids, X, y, learned=True)
             except BaseException:
                 self._hasher._put_back(learner)
+                self._hasher = unlearned or self._hasher
                 self._policy.restore(kept)
                 raise
             self._maintain()
@@ -230,6 +234,7 @@ class TableWriter:
         if batch is not None and learned:
             self._checkpointed = True
             self._since_checkpoint = 0 if whole else self._since_checkpoint + len(batch.X)
+        self._store.settled()
 
     def _maintain(self) -> None:
         if self._since_checkpoint >= self._checkpoint_rows or self._store.wants_image():
@@ -244,10 +249,20 @@ class TableWriter:
                 raise TableError(
                     'the table was opened with mode="read"; open it with mode="write" to change it'
                 )
+            self._refuse_if_torn()
             if self._background_error is not None and not background:
                 error, self._background_error = self._background_error, None
                 raise TableError(f"refreshing in the background has stopped: {error}") from error
             yield
+
+    def _refuse_if_torn(self) -> None:
+        """TableError where a change was interrupted between its commit and the moment when everybody sees it."""
+        with self._lock:  # a writer who is at work is not interrupted
+            if self._store.unsure:
+                raise TableError(
+                    "the last change failed half-way, so nobody knows whether it is stored: close the table and open "
+                    "it again"
+                )
 
     def _slots(self, ids: np.ndarray) -> np.ndarray:
         slots = self._find(ids)

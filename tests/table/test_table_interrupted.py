@@ -1,0 +1,168 @@
+"""Ctrl-C anywhere in a change: it is stored whole or not at all, and a table that cannot tell does not go on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from tests.table.table_worlds import rows
+
+from hashstream import FCOH
+from hashstream.table import Every, HashTable, TableError, failpoints
+
+WRITE = ["segment.write", "segment.written", "segment.synced", "commit.before", "commit.after"]
+
+
+def stop() -> None:
+    raise KeyboardInterrupt
+
+
+def opened(path: Path | None, policy: Any = None) -> HashTable:
+    return HashTable.open(path, FCOH(16, random_state=0), policy=policy or Every(1000), checkpoint_rows=100)
+
+
+def batch(first: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    X, y = rows(np.random.default_rng(first), 60)
+    return np.arange(first, first + 60), X, y
+
+
+OPERATIONS: dict[str, Callable[[HashTable], Any]] = {
+    "ingest": lambda table: table.ingest(*batch(120)),
+    "replace": lambda table: table.ingest(*batch(30)),
+    "add": lambda table: table.add(*batch(120)[:2]),
+    "remove": lambda table: table.remove([3, 4, 70]),
+    "refresh": lambda table: table.refresh(),
+    "compact": lambda table: table.compact(),
+    "flush": lambda table: table.flush(),
+}
+
+COMMIT, CHECKPOINT = ["commit.before", "commit.after"], ["checkpoint.before", "checkpoint.after"]
+ON_THE_WAY = {
+    "ingest": [*WRITE, *CHECKPOINT],
+    "replace": COMMIT,
+    "add": COMMIT,
+    "remove": COMMIT,
+    "refresh": ["refresh.piece", *COMMIT],
+    "compact": [*WRITE, "compact.written", "compact.after"],
+    "flush": CHECKPOINT,
+}
+"""Where each may be interrupted."""
+
+
+def state(table: HashTable) -> tuple[Any, ...]:
+    """What anybody can see of a table."""
+    ids = np.sort(table.search(np.zeros((1, 12)), 1000)[0][0])
+    held = table.get(ids)
+    assert held.features is not None
+    return (
+        ids.tolist(),
+        held.codes.tobytes(),
+        held.versions.tolist(),
+        held.labels,
+        held.features.tobytes(),
+        table.hasher.projection_.tobytes(),
+    )
+
+
+@pytest.mark.parametrize("durability", ["full", "fast"])
+@pytest.mark.parametrize(
+    ("name", "point"), [(name, point) for name in OPERATIONS for point in ON_THE_WAY[name]]
+)
+def test_interrupted_in_a_folder(tmp_path: Path, name: str, point: str, durability: str) -> None:
+    path = tmp_path / "table"
+
+    def prepare(where: Path) -> HashTable:
+        table = HashTable.open(
+            where, FCOH(16, random_state=0), policy=Every(1000), checkpoint_rows=100, durability=durability
+        )
+        table.ingest(*batch(0))
+        table.ingest(*batch(60))
+        table.remove([1, 2])
+        return table
+
+    with prepare(tmp_path / "whole") as whole:
+        before = state(whole)
+        OPERATIONS[name](whole)
+        after = state(whole)
+
+    table = prepare(path)
+    came = False
+    try:
+        with failpoints.on(point, stop):
+            OPERATIONS[name](table)
+    except KeyboardInterrupt:
+        came = True
+        assert table.search(np.zeros((1, 12)), 1000)[0].shape in ((1, len(before[0])), (1, len(after[0])))
+    torn = table._store.unsure
+    if torn:
+        assert came
+        with pytest.raises(TableError, match="close the table and open it again"):
+            table.ingest(*batch(500))
+        with pytest.raises(TableError, match="close the table and open it again"):
+            table.check()
+    else:
+        assert state(table) in ((before, after) if came else (after,))
+        table.ingest(*batch(500))
+    table.close()
+    with HashTable.open(path) as again:
+        again.check()
+        if torn:
+            assert state(again) in (before, after)
+        else:
+            again.remove(np.arange(500, 560))
+            assert state(again)[0] in (before[0], after[0])
+        again.ingest(*batch(700))
+        again.check()
+
+
+def test_interrupted_after_the_commit_it_is_stored(tmp_path: Path) -> None:
+    table = opened(tmp_path)
+    table.ingest(*batch(0))
+    with failpoints.on("commit.after", stop), pytest.raises(KeyboardInterrupt):
+        table.ingest(*batch(60))
+    assert len(table) == 60  # as it was before, for whoever reads here
+    with pytest.raises(TableError, match="nobody knows whether it is stored"):
+        table.remove([1])
+    table.close()
+    with opened(tmp_path) as again:
+        assert len(again) == 120
+        assert again.stats().n_seen == 120
+
+
+def test_interrupted_between_commit_and_view(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The last moment at which an interrupt can do harm: all is stored, nothing is shown."""
+    for path in (tmp_path / "table", None):
+        table = opened(path)
+        table.ingest(*batch(0))
+        with monkeypatch.context() as patch:
+            patch.setattr(table._reservoir, "take", lambda *_: stop())
+            with pytest.raises(KeyboardInterrupt):
+                table.ingest(*batch(60))
+        assert table.search(batch(0)[1], 1)[0].shape == (60, 1)
+        with pytest.raises(TableError, match="failed half-way"):
+            table.ingest(*batch(120))
+        table.close()
+    with HashTable.open(tmp_path / "table") as again:
+        assert len(again) == 120
+        again.ingest(*batch(120))
+        assert again.check()["rows"] == 180
+
+
+def test_a_change_that_is_refused_leaves_the_table_usable(tmp_path: Path) -> None:
+    """What is undone whole is no reason to stop, whatever was raised."""
+    with opened(tmp_path) as table:
+        table.ingest(*batch(0))
+        for point in WRITE[:-1]:
+            with failpoints.on(point, stop):
+                try:
+                    table.ingest(*batch(60))
+                except KeyboardInterrupt:
+                    assert len(table) == 60
+                else:
+                    table.remove(np.arange(60, 120))  # the point is not on this way
+        table.ingest(*batch(60))
+        assert len(table) == 120
+        assert table.check()["codes"] == 120
