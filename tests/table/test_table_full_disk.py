@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import subprocess
 import sys
@@ -14,7 +15,7 @@ from tests.table.fingerprints import fingerprint
 from tests.table.table_worlds import rows
 
 import hashstream as hs
-from hashstream.table import Every, HashTable, Projected, TableError
+from hashstream.table import Every, HashTable, Projected, TableError, failpoints
 
 ROOT = Path(__file__).parents[2]
 HASHER = hs.FCOH(n_bits=20, random_state=3, batch_size=8)
@@ -24,7 +25,7 @@ HASHER = hs.FCOH(n_bits=20, random_state=3, batch_size=8)
 def test_every_operation_on_a_disk_that_fills_up_and_fails_to_sync(tmp_path: Path) -> None:
     """On a disk that says so at any byte that is written, of segments and of SQLite's files alike."""
     done = subprocess.run(
-        [sys.executable, "-m", "tests.table.full_disk_child", str(tmp_path), "2", "4"],
+        [sys.executable, "-m", "tests.table.full_disk_child", str(tmp_path), "4", "6"],
         env=faulty_disk.environment(tmp_path),
         cwd=ROOT,
         capture_output=True,
@@ -37,6 +38,25 @@ def test_every_operation_on_a_disk_that_fills_up_and_fails_to_sync(tmp_path: Pat
         assert counts[name] > 0, counts
     assert sum(n for name, n in counts.items() if name.endswith("refused")) > 25
     assert counts["fitted"] > 10
+
+
+def no_room() -> None:
+    raise OSError(errno.ENOSPC, "no room")
+
+
+def test_a_first_batch_that_is_refused_draws_no_numbers(tmp_path: Path) -> None:
+    """Not even from a generator that was given."""
+    X, y = rows(np.random.default_rng(0), 40)
+    learned = []
+    for refused in (True, False):
+        hasher = hs.FCOH(n_bits=20, random_state=np.random.default_rng(3))
+        with HashTable.open(tmp_path / str(refused), hasher) as table:
+            if refused:
+                with failpoints.on("commit.before", no_room), pytest.raises(TableError, match="disk is full"):
+                    table.ingest(range(40), X, y)
+            table.ingest(range(40), X, y)
+            learned.append(table.hasher.projection_.tobytes())
+    assert learned[0] == learned[1]
 
 
 @pytest.mark.parametrize("policy", [Every, Projected])
