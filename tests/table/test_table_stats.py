@@ -82,7 +82,8 @@ def test_moving_classes_shift_their_centres() -> None:
             shift = table.stats().drift.centre_shift
             assert shift is not None
             shifts.append(shift)
-    assert shifts[0] < 1 < 2 < shifts[1]  # 3 in each of 12 features, against a spread of about sqrt(12)
+    assert shifts[0] < 0.25  # what chance gives is taken off
+    assert abs(shifts[1] - 3) < 0.3  # 3 in each of 12 features, against a spread of sqrt(12)
 
 
 def test_too_little_data_is_said_as_such() -> None:

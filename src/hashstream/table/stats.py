@@ -25,7 +25,8 @@ class Drift:
 
     bit_flips : share of stored bits that the functions of now would set otherwise.
     centre_shift : how far the class centres of the newer half of the items lie from those of the older half, in units
-        of the typical distance of an item from its centre; the mean over classes.
+        of the typical distance of an item from its centre; the root of the mean square over classes, less what chance
+        alone gives: about 0 where nothing moves.
     mean_average_precision : of the table's own answers: labelled items as queries, ranked against the others by stored
         codes, exactly as `search` compares them.
     fresh_mean_average_precision : the same after a refresh.
@@ -123,15 +124,18 @@ def centre_shift(slots: np.ndarray, X: np.ndarray, labels: np.ndarray) -> float 
     order = np.argsort(slots)
     newer = np.zeros(len(slots), bool)
     newer[order[len(order) // 2 :]] = True
-    shifts = []
+    squares = []
     for members in class_members(labels):
         old, new = X[members & ~newer].astype(np.float64), X[members & newer].astype(np.float64)
-        if min(len(old), len(new)) < LEAST_OF_CLASS:
+        n, m = len(old), len(new)
+        if min(n, m) < LEAST_OF_CLASS:
             continue
         a, b = old.mean(axis=0), new.mean(axis=0)
-        spread = np.sqrt((((old - a) ** 2).sum() + ((new - b) ** 2).sum()) / (len(old) + len(new)))
-        shifts.append(float(np.linalg.norm(a - b) / spread) if spread > 0 else 0.0)
-    return float(np.mean(shifts)) if shifts else None
+        variance = float(((old - a) ** 2).sum() + ((new - b) ** 2).sum()) / (n + m - 2)
+        # Means of n and m items differ by chance: their squared distance is variance * (1/n + 1/m) on average.
+        apart = float(((a - b) ** 2).sum())
+        squares.append(apart / variance - (1 / n + 1 / m) if variance > 0 else 0.0)
+    return max(0.0, float(np.mean(squares))) ** 0.5 if squares else None
 
 
 def class_members(labels: np.ndarray) -> list[np.ndarray]:
