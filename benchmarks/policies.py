@@ -1,0 +1,301 @@
+"""`hashstream perf policies`: what refresh policies cost, and what they are worth.
+
+The same stream of 20,000 rows (4,000 with --quick), 100 at a time, through a table in memory for each policy, in three
+worlds: nothing changes (MNIST); new classes join, two at a time (MNIST); the classes drift away from where they were (a
+made stream). At ten looks, queries of the world of now are asked against all that is stored, by `HashTable.search`;
+cost is counted in codes made anew. All else is equal: FCOH, 32 bits, default settings.
+
+Then, for every method: a table that is never refreshed, its codes compared like with like as `search` does, mixed (the
+query by the functions of now, whatever made the stored code), and after a refresh.
+
+Rows and pictures go to docs/results/table-policies (with --quick nowhere).
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from rich.table import Table
+from threadpoolctl import threadpool_limits
+
+import hashstream as hs
+from benchmarks.harness import console, machine
+from benchmarks.policies_picture import policies_picture
+from hashstream import datasets, hamming, pictures
+from hashstream.evaluate import Results
+from hashstream.table import Eager, Every, Gated, HashTable, Lazy, Never, Policy, Projected
+
+OUT = Path(__file__).parents[1] / "docs" / "results" / "table-policies"
+BITS, BATCH, ASKED = 32, 100, 100
+LOOKS = 10
+LATER = 7  # batches after a round number, so that no policy is always seen when it has just refreshed
+AT_ONCE = 600  # rows of a batch where all methods are compared: so many need their feature maps to begin with
+
+POLICIES: dict[str, tuple[Callable[[], Policy], int]] = {
+    "Eager": (Eager, 1000),
+    "Every(10)": (lambda: Every(10), 1000),
+    "Every(50)": (lambda: Every(50), 1000),
+    "Gated": (Gated, 1000),
+    "Gated(0.01)": (lambda: Gated(theta=0.01), 1000),
+    "Lazy": (Lazy, 1000),
+    "Projected(20)": (lambda: Projected(20), 1000),
+    "16 versions": (Never, 16),
+    "Never": (Never, 1000),
+}
+"""Name -> policy, and the versions that may be alive: so many that only the policy counts, but for one entry, where
+nothing but the default limit of `HashTable.open` does anything."""
+
+
+@dataclass(frozen=True)
+class World:
+    """A stream, X (n, d) and y (n,), and what is asked after some of it: features and labels of queries."""
+
+    dataset: str
+    protocol: str
+    title: str
+    X: np.ndarray
+    y: np.ndarray
+    queries: Callable[[int], tuple[np.ndarray, np.ndarray]]
+
+
+@dataclass
+class Course:
+    """What was seen of a policy: a list for each metric, one entry a look, and the rows learned by then."""
+
+    n: list[int] = field(default_factory=list)
+    seen: dict[str, list[float]] = field(default_factory=dict)
+
+    def mean(self, metric: str) -> float:
+        return float(np.mean(self.seen[metric]))
+
+
+def worlds(rows: int) -> list[World]:
+    data = datasets.load("mnist")
+    X, y = datasets.centred_unit(data.X), data.y
+    part = datasets.split(y, per_class=ASKED // 10, stream=None, seed=0)
+    asked, still = part.queries, part.stream[:rows]
+    arrival = np.random.default_rng(0).permutation(10) // 2  # of each class: two come at a time, and stay
+    joining = joined(part.stream, arrival[y[part.stream]], rows)
+
+    def arrived(n: int) -> tuple[np.ndarray, np.ndarray]:
+        here = asked[np.isin(y[asked], y[joining[:n]])]
+        return X[here], y[here]
+
+    made = datasets.Stream(rows, 128, 10, drift=1.0, seed=0)
+    return [
+        World(
+            "mnist",
+            "table-stationary",
+            "Nothing changes",
+            X[still],
+            y[still],
+            lambda n: (X[asked], y[asked]),
+        ),
+        World("mnist", "table-new-classes", "New classes join", X[joining], y[joining], arrived),
+        World(
+            "stream", "table-drift", "Classes drift", *made.rows(0, rows), lambda n: made.queries(ASKED, at=n)
+        ),
+    ]
+
+
+def joined(stream: np.ndarray, arrival: np.ndarray, rows: int) -> np.ndarray:
+    """Rows of a stream in stages of equal length: each has the classes that have arrived by then, in random order.
+
+    stream : (n,) rows; arrival : (n,) the stage in which each one's class arrives.
+    """
+    stages, taken = int(arrival.max()) + 1, np.zeros(len(stream), bool)
+    rng, chosen = np.random.default_rng(0), []
+    for stage in range(stages):
+        these = rng.permutation(np.flatnonzero(~taken & (arrival <= stage)))[: rows // stages]
+        taken[these] = True
+        chosen.append(stream[these])
+    return np.concatenate(chosen)
+
+
+def average_precision(hits: np.ndarray) -> float:
+    """Mean over rankings: hits (q, n) bool, whether the item at each place is of the query's class."""
+    found = np.cumsum(hits, axis=1)
+    precision = found / np.arange(1, hits.shape[1] + 1)
+    return float(np.mean((precision * hits).sum(axis=1) / np.maximum(1, found[:, -1])))
+
+
+def asked_of(table: HashTable, y: np.ndarray, Q: np.ndarray, q: np.ndarray) -> float:
+    """mAP of the table's own answers; an item's id is its place in y."""
+    ids, _ = table.search(Q, len(table))
+    return average_precision(y[ids] == q[:, None])
+
+
+def mixed_of(table: HashTable, y: np.ndarray, Q: np.ndarray, q: np.ndarray) -> float:
+    """mAP where the query's code is of the functions of now and an item's of whatever made it."""
+    n = len(table)
+    codes = table.get(np.arange(n), features=False).codes
+    order = np.argsort(hamming.distances(table.hasher.transform(Q), codes), axis=1, kind="stable")
+    return average_precision(y[order] == q[:, None])
+
+
+def count_recoded(table: HashTable) -> list[int]:
+    """A list of one number, which from now on grows by the codes that each commit makes anew."""
+    recoded, commit = [0], table._store.commit
+
+    def counting(change: Any, **rest: Any) -> None:
+        recoded[0] += sum(len(piece.slots) for piece in change.recoded)
+        commit(change, **rest)
+
+    table._store.commit = counting  # type: ignore[method-assign]
+    return recoded
+
+
+def follow(world: World, make: Callable[[], Policy], versions: int) -> Course:
+    course, rows = Course(), len(world.X)
+    every = rows // LOOKS
+    with HashTable.open(None, hs.FCOH(BITS, random_state=0), policy=make(), max_versions=versions) as table:
+        recoded, spent = count_recoded(table), 0.0
+        for start in range(0, rows, BATCH):
+            part = slice(start, start + BATCH)
+            clock = time.perf_counter()
+            table.ingest(np.arange(rows)[part], world.X[part], world.y[part])
+            spent += time.perf_counter() - clock
+            n = start + BATCH
+            if n % every == LATER * BATCH:
+                Q, q = world.queries(n)
+                stats = table.stats()
+                course.n.append(n)
+                for name, value in {
+                    "mAP": asked_of(table, world.y, Q, q),
+                    "mixed mAP": mixed_of(table, world.y, Q, q),
+                    "recoded_rows": recoded[0],
+                    "ingest_seconds": spent,
+                    "stale": stats.stale,
+                    "updates_behind": stats.updates_behind,
+                    "versions": len(stats.versions),
+                }.items():
+                    course.seen.setdefault(name, []).append(float(value))
+    return course
+
+
+def show(world: World, courses: dict[str, Course]) -> None:
+    table = Table(title=f"{world.title} ({world.dataset}, {len(world.X):,} rows)", title_justify="left")
+    table.add_column("policy")
+    for head in (
+        "mAP at the\nlast look",
+        "mean\nover time",
+        "mixed, at the\nlast look",
+        "codes made anew\nfor each row",
+        "seconds",
+        "stale\non average",
+        "updates behind\non average",
+        "versions alive\nat the end",
+    ):
+        table.add_column(head, justify="right")
+    for name, course in courses.items():
+        seen = course.seen
+        table.add_row(
+            name,
+            f"{seen['mAP'][-1]:.3f}",
+            f"{course.mean('mAP'):.3f}",
+            f"{seen['mixed mAP'][-1]:.3f}",
+            f"{seen['recoded_rows'][-1] / course.n[-1]:.2f}",
+            f"{seen['ingest_seconds'][-1]:.1f}",
+            f"{course.mean('stale'):.0%}",
+            f"{course.mean('updates_behind'):.1f}",
+            f"{seen['versions'][-1]:.0f}",
+        )
+    console.print(table)
+
+
+def rows_of(world: World, name: str, course: Course) -> list[dict[str, Any]]:
+    fixed = {"dataset": world.dataset, "protocol": world.protocol, "method": name, "bits": BITS, "run": 0}
+    return [
+        {**fixed, "n_train": n, "metric": metric, "value": value}
+        for metric, values in course.seen.items()
+        for n, value in zip(course.n, values, strict=True)
+    ]
+
+
+def versions_of_methods(world: World, rows: int) -> dict[str, dict[str, float]]:
+    """For every method: mAP of a table that was never refreshed, like with like, mixed, and refreshed."""
+    found = {}
+    Q, q = world.queries(rows)
+    for name, method in hs.methods().items():
+        if not method.needs_labels and name == "LSH":
+            continue  # never moves
+        with HashTable.open(None, method(BITS, random_state=0), policy=Never(), max_versions=1000) as table:
+            for start in range(0, rows, AT_ONCE):
+                part = slice(start, min(start + AT_ONCE, rows))
+                table.ingest(np.arange(rows)[part], world.X[part], world.y[part])
+            drift = table.stats().drift
+            scores = {
+                "mAP": asked_of(table, world.y, Q, q),
+                "mixed mAP": mixed_of(table, world.y, Q, q),
+                "bit_flips": drift.bit_flips or 0.0,
+            }
+            table.refresh()
+            found[name] = {**scores, "fresh mAP": asked_of(table, world.y, Q, q)}
+    return found
+
+
+def show_versions_of(found: dict[str, dict[str, float]], rows: int) -> None:
+    table = Table(
+        title=f"A table that was never refreshed, {rows:,} rows of MNIST, {AT_ONCE} at a time",
+        title_justify="left",
+    )
+    for head in ("method", "like with like", "mixed", "after a refresh", "bits that a refresh changes"):
+        table.add_column(head, justify="left" if head == "method" else "right")
+    for name, scores in found.items():
+        table.add_row(
+            name,
+            *(f"{scores[metric]:.3f}" for metric in ("mAP", "mixed mAP", "fresh mAP")),
+            f"{scores['bit_flips']:.1%}",
+        )
+    console.print(table)
+
+
+def main(quick: bool = False) -> bool:
+    """Print the tables, write rows and pictures; True where what docs/table.md says of them holds."""
+    rows, methods_rows = (4_000, 1_800) if quick else (20_000, 6_000)
+    console.print(machine())
+    console.print(hs.show_versions())
+    filed: list[dict[str, Any]] = []
+    every: dict[str, dict[str, Course]] = {}
+    with threadpool_limits(1):
+        here = worlds(rows)
+        for world in here:
+            courses = every[world.title] = {}
+            for name, (make, versions) in POLICIES.items():
+                courses[name] = follow(world, make, versions)
+                filed += rows_of(world, name, courses[name])
+            show(world, courses)
+        found = versions_of_methods(here[0], methods_rows)
+    show_versions_of(found, methods_rows)
+    for name, scores in found.items():
+        fixed = {"dataset": "mnist", "protocol": "table-versions", "method": name, "bits": BITS, "run": 0}
+        filed += [{**fixed, "n_train": methods_rows, "metric": m, "value": v} for m, v in scores.items()]
+    if not quick:
+        OUT.mkdir(parents=True, exist_ok=True)
+        (OUT / "results.csv").unlink(missing_ok=True)
+        Results(OUT / "results.csv").append(filed)
+        pictures.save(policies_picture(every), OUT, "policies")
+        console.print(f"Rows and pictures: {OUT}")
+    if quick:
+        return True
+    still, drift = every["Nothing changes"], every["Classes drift"]
+    said = {
+        "still data: Every(50) is within 0.01 of Eager in the end, with a twentieth of its work": (
+            still["Eager"].seen["mAP"][-1] - still["Every(50)"].seen["mAP"][-1] < 0.01
+            and 20 * still["Every(50)"].seen["recoded_rows"][-1] < still["Eager"].seen["recoded_rows"][-1]
+        ),
+        "drift: without a refresh, more than 0.1 of mAP is lost": (
+            drift["Eager"].seen["mAP"][-1] - drift["Never"].seen["mAP"][-1] > 0.1
+        ),
+        "SketchHash: like with like is more than 0.1 better than mixed": (
+            found["SketchHash"]["mAP"] - found["SketchHash"]["mixed mAP"] > 0.1
+        ),
+    }
+    for sentence, holds in said.items():
+        console.print(f"{'holds' if holds else 'DOES NOT HOLD'}: {sentence}")
+    return all(said.values())
