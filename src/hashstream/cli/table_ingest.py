@@ -103,7 +103,8 @@ def ingest(
         Durability,
         typer.Option(
             help="full: a stored batch survives kill -9 and, as far as fsync goes, a power loss. fast: it survives "
-            "kill -9; a power loss may take the last batches, or the table."
+            "kill -9, and a power loss only when the command has ended; before, that may take the last batches, or the "
+            "table."
         ),
     ] = Durability.full,
     no_header: NoHeader = False,
@@ -167,6 +168,7 @@ class Ingest:
                             fail(f"stopped {_place(name, row)} The same {again} goes on.", code=128 + signal)
         except (datasets.DatasetError, TableError, DivergenceError, ValueError, TypeError, OSError) as error:
             fail(f"{error}\nStopped {_place(name, row)}")
+        self._table.flush()  # with durability "fast", from here on it survives a power loss, too
         self._tell(time.perf_counter() - start, folder)
 
     def _take(self, source: RowSource, rows: Rows) -> None:
