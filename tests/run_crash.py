@@ -149,10 +149,11 @@ def summary(kills: Kills, losses: Losses, outcome: Outcome) -> None:
 def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--kills", type=int, default=200, help="seeds (200)")
-    parser.add_argument("--losses", type=int, default=30, help="seeds (30)")
-    parser.add_argument("--damage", type=int, default=20, help="seeds (20)")
+    parser.add_argument("--losses", type=int, default=20, help="seeds (20)")
+    parser.add_argument("--damage", type=int, default=12, help="seeds (12)")
     parser.add_argument("--first", type=int, default=0, help="the first seed (0)")
     parser.add_argument("--workers", type=int, default=os.cpu_count() or 1)
+    parser.add_argument("--folder", default=memory_folder(), help="where folders are made (in memory)")
     parser.add_argument("--json", default="", help="a file for the figures")
     chosen = parser.parse_args(arguments)
     if not hasattr(os, "fork"):
@@ -165,7 +166,7 @@ def main(arguments: list[str] | None = None) -> int:
     jobs = [(kind, chosen.first + i, "") for kind, n in counts.items() for i in range(n)]
     context = multiprocessing.get_context("forkserver")
     with (
-        tempfile.TemporaryDirectory(prefix="hashstream-crash-", dir=memory_folder()) as folder,
+        tempfile.TemporaryDirectory(prefix="hashstream-crash-", dir=chosen.folder) as folder,
         context.Pool(chosen.workers, initializer=begin, initargs=(folder,)) as pool,
     ):
         everything = Run(pool)

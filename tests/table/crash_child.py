@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from tests.table.table_worlds import rows
+from tests.table.table_worlds import CLASSES, rows
 
 import hashstream as hs
 from hashstream.hashers.features import RBFAnchors
@@ -47,6 +47,10 @@ HASHERS: list[Callable[[], hs.OnlineHasher]] = [
     lambda: hs.MIHash(n_bits=N_BITS, random_state=3, reservoir_size=10),
     lambda: hs.RidgeHash(n_bits=N_BITS, random_state=3, batch_size=8),
     lambda: hs.SketchHash(n_bits=8, random_state=np.random.default_rng(3), sketch_size=20, batch_size=10),
+    lambda: hs.OSH(n_bits=N_BITS, random_state=3),
+    lambda: hs.HMOH(n_bits=N_BITS, random_state=3),
+    lambda: hs.BSODH(n_bits=N_BITS, random_state=3, batch_size=10),
+    lambda: hs.ClassifierHash(n_bits=N_BITS, random_state=3),
 ]
 POLICIES: list[Callable[[], Policy]] = [
     lambda: Every(2),
@@ -81,7 +85,9 @@ class World:
         rng = np.random.default_rng([seed, 1])
         self.lazy = POLICIES[seed % len(POLICIES)] is POLICIES[-1]
         self.text_ids = bool(rng.random() < 0.5)
-        self.text_labels = bool(rng.random() < 0.3)
+        self.labels = str(
+            rng.choice(["int", "str", "matrix"] if self.hasher().multilabel else ["int", "str"])
+        )
         self.dtype = np.float32 if rng.random() < 0.7 else np.float64
         self.settings: dict[str, Any] = {
             "durability": ["full", "fast"][int(rng.random() < 0.2)],
@@ -109,8 +115,8 @@ class World:
         return POLICIES[self.seed % len(POLICIES)]()
 
     def __str__(self) -> str:
-        ids = "str" if self.text_ids else "int"
-        return f"{self.hasher()}, {self.policy()}, {ids} ids, {np.dtype(self.dtype)}, {self.settings}, {self.limits}"
+        kinds = f"{'str' if self.text_ids else 'int'} ids, {self.labels} labels, {np.dtype(self.dtype)}"
+        return f"{self.hasher()}, {type(self.policy()).__name__}, {kinds}, {self.settings}, {self.limits}"
 
     def _operations(self, rng: np.random.Generator, n: int) -> list[Operation]:
         names = ["ingest", "add", "remove", "refresh", "flush", "compact", "snapshot", "reopen"]
@@ -139,7 +145,12 @@ class World:
     def _batch(self, name: str, rng: np.random.Generator, numbers: list[int]) -> Operation:
         ids: list[Any] = [f"item {one} é" for one in numbers] if self.text_ids else numbers
         X, y = rows(rng, len(ids))
-        labels = np.array([f"class {one}" for one in y], object) if self.text_labels else y
+        labels = {
+            "int": y,
+            "str": np.array([f"class {one}" for one in y], object),
+            "matrix": np.eye(CLASSES, dtype=int)[y]
+            | np.eye(CLASSES, dtype=int)[rng.integers(CLASSES, size=len(y))],
+        }[self.labels]
         return Operation(name, ids, X.astype(self.dtype), labels if name == "ingest" else None)
 
     # ---- doing it

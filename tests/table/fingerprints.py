@@ -32,7 +32,7 @@ def fingerprint(table: HashTable, Q: np.ndarray) -> dict[str, Any]:
         "slots": [slots.tolist(), view.n_slots],
         "codes": items.codes.tobytes().hex(" ", items.codes.shape[1]),
         "versions": items.versions.tolist(),
-        "labels": items.labels,
+        "labels": [_plain(label) for label in items.labels],
         "features": None if items.features is None else digest(items.features.tobytes()),
         "hasher": learned(table._hasher),
         "newest": view.newest,

@@ -41,7 +41,7 @@ def test_cut_and_flipped(tmp_path: Path, limits: pytest.MonkeyPatch, seed: int, 
     world.set_limits()
     victim = Victim(world, tmp_path, killed=killed)
     outcome = try_damage(
-        victim, np.random.default_rng(seed), n_flips=24, n_cuts=6, modes=("write", "write", "read")
+        victim, np.random.default_rng(seed), n_flips=20, n_cuts=5, modes=("write", "write", "read")
     )
     assert outcome.failures == []
     names = {"features" if path.suffix == ".seg" else path.name for path in victim.files()}
