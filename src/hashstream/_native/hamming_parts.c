@@ -96,44 +96,60 @@ static int by_word(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* Distance and slot in one word, of what a job has found for a query and is within the bound. */
-static int64_t collect(const parts_state *t, const nearest *b, unsigned bound, uint64_t *words)
+static const nearest *found_by(const plan *w, int64_t query, int64_t range)
 {
-    int64_t n = 0;
-    for (int64_t i = 0; i < b->size; i++)
-        if (DISTANCE(b->candidates[i]) <= bound)
-            words[n++] = (uint64_t)DISTANCE(b->candidates[i]) << 32 | t->part->slots[INDEX(b->candidates[i])];
-    return n;
+    const parts_state *t = w->context;
+    return t->nearest[query / w->block * w->n_ranges + range] + query % w->block;
 }
 
-/* The k nearest of a query, from all jobs of all parts that were about it. */
+/* Words of a distance (upper half) and a slot; by both, unless the slots ascend already, which makes it a matter of
+ * counting. Returns the array that holds them then, `words` or `room`. */
+static uint64_t *in_order(uint64_t *words, uint64_t *room, int64_t n, unsigned bound, int ascending, int64_t *start)
+{
+    if (!ascending) {
+        qsort(words, (size_t)n, sizeof *words, by_word);
+        return words;
+    }
+    memset(start, 0, (size_t)(bound + 2) * sizeof *start);
+    for (int64_t i = 0; i < n; i++)
+        start[(words[i] >> 32) + 1]++;
+    for (unsigned d = 0; d < bound; d++)
+        start[d + 1] += start[d];
+    for (int64_t i = 0; i < n; i++)
+        room[start[words[i] >> 32]++] = words[i];
+    return room;
+}
+
+/* The k nearest of a query, from all jobs of all parts that were about it, within the bound. */
 static int put_together(const plan *w, int64_t n, int64_t query, int64_t k, unsigned bound, uint16_t *distances,
                         int64_t *slots)
 {
-    int64_t room = 0, size = 0;
-    for (int pass = 0; pass < 2; pass++) {
-        uint64_t *words = pass ? malloc((size_t)(room + 1) * sizeof *words) : NULL;
-        if (pass && !words)
-            return -1;
-        for (int64_t i = 0; i < n; i++) {
-            const parts_state *t = w[i].context;
-            for (int64_t range = 0; range < w[i].n_ranges; range++) {
-                const nearest *b = t->nearest[query / w[i].block * w[i].n_ranges + range] + query % w[i].block;
-                if (pass)
-                    size += collect(t, b, bound, words + size);
-                else
-                    room += b->size;
-            }
-        }
-        if (!pass)
-            continue;
-        qsort(words, (size_t)size, sizeof *words, by_word);
-        for (int64_t i = 0; i < k; i++) {
-            distances[i] = (uint16_t)(words[i] >> 32);
-            slots[i] = (int64_t)(words[i] & 0xffffffff);
-        }
+    int64_t most = 0, size = 0;
+    for (int64_t i = 0; i < n; i++)
+        for (int64_t range = 0; range < w[i].n_ranges; range++)
+            most += found_by(w + i, query, range)->size;
+    uint64_t *words = malloc((size_t)(2 * most + 1) * sizeof *words);
+    int64_t *start = malloc((size_t)(bound + 2) * sizeof *start);
+    if (!words || !start) {
         free(words);
+        free(start);
+        return -1;
     }
+    for (int64_t i = 0; i < n; i++)
+        for (int64_t range = 0; range < w[i].n_ranges; range++) {
+            const nearest *b = found_by(w + i, query, range);
+            const uint32_t *own = ((const parts_state *)w[i].context)->part->slots;
+            for (int64_t c = 0; c < b->size; c++)
+                if (DISTANCE(b->candidates[c]) <= bound)
+                    words[size++] = (uint64_t)DISTANCE(b->candidates[c]) << 32 | own[INDEX(b->candidates[c])];
+        }
+    const uint64_t *best = in_order(words, words + most, size, bound, n == 1, start);
+    for (int64_t i = 0; i < k; i++) {
+        distances[i] = (uint16_t)(best[i] >> 32);
+        slots[i] = (int64_t)(best[i] & 0xffffffff);
+    }
+    free(words);
+    free(start);
     return 0;
 }
 
