@@ -179,6 +179,8 @@ def dropped(parts: Iterable[Part], slots: np.ndarray) -> tuple[Part, ...]:
         if part.slots[part.stop - 1] < slots[0] or part.slots[part.start] > slots[-1]:
             left.append(part)
             continue
+        if whole and part.slots[part.start] >= slots[0] and part.slots[part.stop - 1] <= slots[-1]:
+            continue
         if whole:
             rows = part.rows_between(slots[0], slots[-1])
         else:

@@ -39,9 +39,10 @@ def checksum(*fields: Any) -> int:
 def pack(arrays: dict[str, np.ndarray]) -> bytes:
     """Named arrays as one blob: a JSON line of names, dtypes and shapes, then the bytes of each."""
     head = json.dumps([[name, array.dtype.str, list(array.shape)] for name, array in arrays.items()]).encode()
-    parts = [len(head).to_bytes(4, "little"), head, b"\0" * (-(4 + len(head)) % ALIGN)]
+    parts: list[bytes | memoryview] = [len(head).to_bytes(4, "little"), head]
+    parts.append(b"\0" * (-(4 + len(head)) % ALIGN))
     for array in arrays.values():
-        raw = np.ascontiguousarray(array).tobytes()
+        raw = np.ascontiguousarray(array).data.cast("B") if array.size else b""
         parts += [raw, b"\0" * (-len(raw) % ALIGN)]
     return b"".join(parts)
 
