@@ -32,6 +32,7 @@ perf: $(STAMP)  ## every speed ratio: ours against the literal equations, the fl
 	$(BIN)/hashstream perf fcoh
 	$(BIN)/hashstream perf hamming
 	$(BIN)/hashstream perf methods
+	$(BIN)/hashstream perf table
 
 asan: $(STAMP)  ## the kernels' tests under AddressSanitizer and UndefinedBehaviorSanitizer
 	$(BIN)/python tests/run_asan.py

@@ -10,7 +10,7 @@ import os
 import platform
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from statistics import median
 
 from rich.console import Console
@@ -64,6 +64,8 @@ class Ratio:
     """Name and seconds of the denominator."""
     at_least: float | None = None
     at_most: float | None = None
+    said: Callable[[float], str] = field(default_factory=lambda: duration)
+    """How the two are printed, where they are not seconds."""
 
     @property
     def value(self) -> float:
@@ -91,7 +93,7 @@ def show(title: str, ratios: list[Ratio]) -> bool:
         table.add_row(
             ratio.work,
             f"{ratio.top[0]} / {ratio.bottom[0]}",
-            f"{duration(ratio.top[1])} / {duration(ratio.bottom[1])}",
+            f"{ratio.said(ratio.top[1])} / {ratio.said(ratio.bottom[1])}",
             f"{ratio.value:.2f}",
             target,
             mark,
