@@ -294,8 +294,10 @@ class FolderStore(Store):
 
     # ---- checkpoints
 
-    def wants_image(self) -> bool:
-        changed = self.state["log_bytes"] > max(LOG_BYTES, 2 * self.state["image_bytes"])
+    def wants_image(self, *, closing: bool = False) -> bool:
+        # Who closes has the time, and whoever opens next has less to read.
+        enough = self.state["image_bytes"] // 2 if closing else 2 * self.state["image_bytes"]
+        changed = self.state["log_bytes"] > max(LOG_BYTES, enough)
         return bool(changed or self.seq - self.state["image"] > LOG_ROWS)
 
     def write_image(self, view: View) -> None:

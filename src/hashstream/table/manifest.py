@@ -32,8 +32,9 @@ __all__ = ["FORMAT", "Manifest"]
 APPLICATION = 0x48535442  # "HSTB"
 FORMAT = 1
 PAGE_BYTES = 8192  # large blobs take half the time that they take in pages of the usual size
+CACHE_KB = 512  # of pages that a connection keeps: nearly all that is read is read once
 WAL_PAGES = 8192  # 64 MB of log before it is carried over into the file
-BLOB_BYTES = 64 << 20  # of an image's part in one row
+BLOB_BYTES = 1 << 20  # of an image's part in one row
 
 # Columns by name: where the stored schema is damaged, SQLite says so.
 BATCH = "seq, first_slot, n_rows, learned, version, features_crc, model_crc, y, crc"
@@ -89,6 +90,7 @@ class Manifest:
         )
 
     def _check_format(self) -> None:
+        self._db.execute(f"PRAGMA cache_size = {-CACHE_KB}")
         application = self._one("PRAGMA application_id")[0]
         version = self._one("PRAGMA user_version")[0]
         if application != APPLICATION:
@@ -276,13 +278,21 @@ class Manifest:
         return total
 
     def image(self) -> dict[str, np.ndarray]:
-        parts: dict[str, list[np.ndarray]] = {}
+        # Parts are copied to where they belong one by one: what is needed for a while is small, and leaves no holes.
+        sizes = dict(self._all("SELECT name, sum(length(bytes)) FROM image GROUP BY name"))
+        arrays: dict[str, np.ndarray] = {}
+        used: dict[str, int] = {}
         for name, part, raw, crc in self._db.execute(
             "SELECT name, part, bytes, crc FROM image ORDER BY name, part"
         ):
             checked(f"{self.path} (image, {name})", crc, name, part, raw)
-            parts.setdefault(name, []).append(unpack(raw)[""])
-        return {name: some[0] if len(some) == 1 else np.concatenate(some) for name, some in parts.items()}
+            rows = unpack(raw)[""]
+            if name not in arrays:
+                room = sizes[name] // (rows.itemsize * int(np.prod(rows.shape[1:])))
+                arrays[name], used[name] = np.empty((room, *rows.shape[1:]), rows.dtype), 0
+            arrays[name][used[name] : used[name] + len(rows)] = rows
+            used[name] += len(rows)
+        return {name: array[: used[name]] for name, array in arrays.items()}
 
     # ---- hash functions
 

@@ -109,7 +109,7 @@ class Store:
             return np.empty((len(slots), 0), np.float32)
         return self.segments.take(slots)
 
-    def wants_image(self) -> bool:
+    def wants_image(self, *, closing: bool = False) -> bool:
         return False
 
     def write_image(self, view: View) -> None:

@@ -250,7 +250,7 @@ class HashTable(TableWriter):
             if self._open:
                 try:
                     if self._write:
-                        upkeep.checkpoint(self, quietly=True)
+                        upkeep.checkpoint(self, quietly=True, closing=True)
                 finally:
                     self._open = False
                     self._store.close()

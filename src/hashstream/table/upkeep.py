@@ -24,7 +24,7 @@ ROUNDING = 1e-4  # of a row's largest value: a bit whose value is nearer to 0 ma
 MAX_HISTORY = 1000
 
 
-def checkpoint(table: TableWriter, *, quietly: bool = False) -> None:
+def checkpoint(table: TableWriter, *, quietly: bool = False, closing: bool = False) -> None:
     """Save the model where it has learned since the last time, and draw the log together where it has grown.
 
     quietly : a disk that has no room for it is no error: all it holds can be made again.
@@ -37,7 +37,7 @@ def checkpoint(table: TableWriter, *, quietly: bool = False) -> None:
             old = {version: encoder for version, encoder in view.encoders.items() if version != view.newest}
             store.write_model(table._hasher, old)
             table._since_checkpoint = 0
-        if store.wants_image():
+        if store.wants_image(closing=closing):
             store.write_image(view)
         store.flush()
     except OSError as error:
