@@ -65,11 +65,14 @@ class Manifest:
         self._unsure, self._sync = False, sync
         if mode != "create" and not path.exists():
             raise TableError(f"{path} is not there: {path.parent} is not a table")
+        uri = f"{path.absolute().as_uri()}?mode={'ro' if mode == 'read' else 'rwc' if mode == 'create' else 'rw'}"
         try:
-            uri = f"{path.absolute().as_uri()}?mode={'ro' if mode == 'read' else 'rwc' if mode == 'create' else 'rw'}"
             self._db = sqlite3.connect(
                 uri, uri=True, isolation_level=None, check_same_thread=False, timeout=30
             )
+        except sqlite3.Error as error:
+            raise self.damaged(error) from error
+        try:
             if mode == "create":
                 self._create()
             else:
@@ -79,8 +82,11 @@ class Manifest:
                 self._db.execute(f"PRAGMA synchronous = {'FULL' if sync else 'NORMAL'}")
                 self._db.execute(f"PRAGMA wal_autocheckpoint = {WAL_PAGES}")
                 self._db.execute("PRAGMA secure_delete = OFF")  # or what is deleted is written once more
-        except sqlite3.Error as error:
-            raise self.damaged(error) from error
+        except BaseException as error:
+            self._db.close()
+            if isinstance(error, sqlite3.Error):
+                raise self.damaged(error) from error
+            raise
 
     def _create(self) -> None:
         self._db.execute(f"PRAGMA page_size = {PAGE_BYTES}")
