@@ -110,6 +110,10 @@ class Manifest:
 
     def damaged(self, error: sqlite3.Error) -> TableError:
         text = str(error)
+        if isinstance(
+            error, sqlite3.ProgrammingError
+        ):  # a connection that was closed, by another thread perhaps
+            return TableError(f"{self.path} cannot be used: {text}")
         if "full" in text:
             return TableError(
                 f"the disk is full: {self.path} could not be written. The table is as it was before."

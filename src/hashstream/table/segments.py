@@ -74,20 +74,32 @@ class Segments(ABC):
 
     def blocks(self, first: int, last: int) -> Iterator[tuple[int, np.ndarray]]:
         """The rows of slots first to last as views, none of which crosses a segment: (its first slot, (n, d))."""
+        found = 0
         for segment in list(self._segments):
             low, high = max(first, segment.first_slot), min(last, segment.first_slot + segment.rows)
             if low < high:
                 low, high = low - segment.first_slot, high - segment.first_slot
+                found += high - low
                 yield low + segment.first_slot, self._array(segment, high)[low:high]
+        if found < last - first:
+            raise TableError(
+                f"features of {last - first - found} slots are not there: the table was closed meanwhile"
+            )
 
     def take(self, slots: np.ndarray) -> np.ndarray:
         """The rows of slots in any order, copied: (n, d)."""
         out = np.empty((len(slots), self.d), self.dtype)
+        found = 0
         for segment in list(self._segments):
             here = (slots >= segment.first_slot) & (slots < segment.first_slot + segment.rows)
             if here.any():
                 rows = slots[here] - segment.first_slot
                 out[here] = self._array(segment, int(rows.max()) + 1)[rows]
+                found += len(rows)
+        if found < len(slots):  # or what was in that memory before would be taken for them
+            raise TableError(
+                f"features of {len(slots) - found} slots are not there: the table was closed meanwhile"
+            )
         return out
 
     @property

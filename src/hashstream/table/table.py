@@ -129,8 +129,7 @@ class HashTable(TableWriter):
         return offsets, far, self._named(view, slots)
 
     def _view_for(self, Q: Any) -> tuple[View, np.ndarray]:
-        if not self._open:
-            raise TableError("the table is closed")
+        self._refuse_if_closed()
         view = self._view
         if view.newest >= 0:
             return view, check_rows(view.encoders[view.newest], Q, first=False)
@@ -150,6 +149,7 @@ class HashTable(TableWriter):
         """
         ids, store = as_ids(ids), self._store
         while True:
+            self._refuse_if_closed()
             with self._publish:
                 slots, view, generation = self._slots(ids), self._view, store.generation
             try:
@@ -183,6 +183,7 @@ class HashTable(TableWriter):
     def __contains__(self, one: Any) -> bool:
         if isinstance(one, (bool, np.bool_)) or not isinstance(one, (int, str, np.integer)):
             return False
+        self._refuse_if_closed()
         with self._publish:
             try:
                 return bool(self._find(as_ids([one]))[0] >= 0)
@@ -191,6 +192,7 @@ class HashTable(TableWriter):
 
     def stats(self) -> TableStats:
         """Items, versions, staleness, sizes and signs of drift."""
+        self._refuse_if_closed()
         return upkeep.stats(self)
 
     @property
@@ -208,6 +210,7 @@ class HashTable(TableWriter):
         beside their codes is not there any more.
         """
         with self._lock:
+            self._refuse_if_closed()
             store = self._store
             if self._write or not isinstance(store, FolderStore) or not store.has_moved():
                 return False
@@ -238,6 +241,7 @@ class HashTable(TableWriter):
 
     def snapshot(self, path: Any) -> None:
         """A copy of the table, as of one commit, in a new folder, while it goes on being written to."""
+        self._refuse_if_closed()
         upkeep.snapshot(self, Path(path))
 
     def close(self) -> None:

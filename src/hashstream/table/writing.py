@@ -243,8 +243,7 @@ class TableWriter:
     @contextmanager
     def _writing(self, background: bool = False) -> Iterator[None]:
         with self._lock:
-            if not self._open:
-                raise TableError("the table is closed")
+            self._refuse_if_closed()
             if not self._write:
                 raise TableError(
                     'the table was opened with mode="read"; open it with mode="write" to change it'
@@ -254,6 +253,10 @@ class TableWriter:
                 error, self._background_error = self._background_error, None
                 raise TableError(f"refreshing in the background has stopped: {error}") from error
             yield
+
+    def _refuse_if_closed(self) -> None:
+        if not self._open:
+            raise TableError("the table is closed")
 
     def _refuse_if_torn(self) -> None:
         """TableError where a change was interrupted between its commit and the moment when everybody sees it."""
