@@ -227,9 +227,13 @@ class Ingest:
             parts.append(f"{tally.replaced:,} replaced")
         if tally.known:
             parts.append(f"{tally.known:,} there already")
+        codes = "all codes are of the functions of now."
+        if stats.stale:
+            old = f"{stats.stale:.0%} of the codes are of older functions"
+            codes = f"{old}: `hashstream table refresh {folder}` makes them anew."
         console.print(
             f"{tally.rows:,} rows in {seconds(taken)}: {', '.join(parts)}. {escape(str(folder))} has {stats.n_items:,} "
-            f"items, {stats.stale:.0%} of them with codes of older functions.",
+            f"items; {escape(codes)}",
             highlight=False,
             soft_wrap=True,
         )
