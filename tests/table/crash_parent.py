@@ -113,8 +113,10 @@ class Story:
     def live_once(self, number: int) -> tuple[int, bool]:
         """One life: how many operations were acknowledged, over all lives, and whether opening was in this one."""
         point = self.death(number)
-        left = len(self.world.operations) - self.done
-        until = int(self.rng.integers(-1, left)) if not point else -2  # -1 : while it is being opened
+        until = -2  # operations until it is killed; -1 : while it is being opened
+        if not point:
+            opening = self.rng.random() < 0.25
+            until = -1 if opening else int(self.rng.integers(len(self.world.operations) - self.done + 1))
         job = partial(live, self.world, self.path, self.snapshots, self.done, failpoint=point)
         child, pipe = fork(job)
         opened, acknowledged, failed = False, self.done, ""

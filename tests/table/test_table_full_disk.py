@@ -59,6 +59,18 @@ def test_a_first_batch_that_is_refused_draws_no_numbers(tmp_path: Path) -> None:
     assert learned[0] == learned[1]
 
 
+@pytest.mark.parametrize("name", ["create.before", "segment.write", "compact.written", "commit.before"])
+def test_a_snapshot_of_a_table_in_memory_appears_whole_or_not_at_all(tmp_path: Path, name: str) -> None:
+    with HashTable.open(None, HASHER) as table:
+        table.ingest(range(40), *rows(np.random.default_rng(0), 40))
+        with failpoints.on(name, no_room), pytest.raises(TableError, match=r"the disk is full|no room"):
+            table.snapshot(tmp_path / "copy")
+        assert list(tmp_path.iterdir()) == []
+        table.snapshot(tmp_path / "copy")
+    with HashTable.open(tmp_path / "copy") as copy:
+        assert copy.check()["rows"] == 40
+
+
 @pytest.mark.parametrize("policy", [Every, Projected])
 def test_a_manifest_that_cannot_grow(tmp_path: Path, policy: type[Every]) -> None:
     """SQLite's own limit on pages, which it reports as a full disk."""

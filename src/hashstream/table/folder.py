@@ -337,9 +337,12 @@ class FolderStore(Store):
         """
         if not self.write or (self.sync and not all_segments):
             return
-        self.flush()
-        if all_segments and isinstance(self.segments, FileSegments):
-            self.segments.sync_all()
+        try:
+            self.flush()
+            if all_segments and isinstance(self.segments, FileSegments):
+                self.segments.sync_all()
+        except OSError as error:
+            raise not_written(self.path, error) from error
         with self.manifest.transaction("checkpoint", sync=True):
             self.manifest.put("state", self.state)
         if self._witness is not None:
