@@ -48,7 +48,7 @@ def closed(path: Path, kind: str) -> HashTable:
 @pytest.mark.parametrize("call", CALLS)
 def test_a_closed_table_says_so(tmp_path: Path, kind: str, call: str) -> None:
     table = closed(tmp_path, kind)
-    with pytest.raises(TableError, match="^the table is closed$"):
+    with pytest.raises(TableError, match=r"^the table is closed$"):
         CALLS[call](table, tmp_path)
     assert not (tmp_path / "copy").exists()
     assert len(table) == 40

@@ -14,7 +14,7 @@ from hashstream.hashers import OnlineHasher
 from hashstream.hashers.inputs import check_count, check_rows
 from hashstream.table import opening, upkeep
 from hashstream.table.codes import View, locate
-from hashstream.table.errors import Overtaken, SegmentMissing, TableError
+from hashstream.table.errors import Overtaken, SegmentMissing
 from hashstream.table.folder import FolderStore
 from hashstream.table.ids import as_ids
 from hashstream.table.policies import Policy
