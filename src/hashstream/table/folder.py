@@ -148,6 +148,8 @@ class FolderStore(Store):
             self.flush()
         if self.sync and (noted is None or not noted.synced):
             self.harden(all_segments=True)  # what is built upon must not be less durable
+        if self.sync:
+            self.manifest.sync_log()  # before a note that is synced says that its commits are there
         self._witness = Witness(self.path / WITNESS, self.table, self.seq, self.sync)
 
     def file_segments(

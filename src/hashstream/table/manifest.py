@@ -15,9 +15,10 @@ is verified when it is read.
 from __future__ import annotations
 
 import json
+import os
 import sqlite3
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,7 @@ import numpy as np
 from hashstream.table.errors import TableError
 from hashstream.table.failpoints import reach
 from hashstream.table.packing import checked, checksum, pack, unpack
+from hashstream.table.segments import sync_folder
 
 __all__ = ["FORMAT", "Manifest"]
 
@@ -370,6 +372,18 @@ class Manifest:
             self._db.execute("VACUUM INTO ?", (str(path),))
         except sqlite3.Error as error:
             raise self.damaged(error) from error
+
+    def sync_log(self) -> None:
+        """Make the commits in the log durable, whoever made them: a process that was killed between the writing of a
+        commit and its sync has left it to the system.
+
+        The manifest itself needs none, as SQLite syncs what it moves there before it uses the log again. Nor may it be
+        opened here: with the file, its locks would be let go of.
+        """
+        log = self.path.with_name(f"{self.path.name}-wal")
+        with suppress(FileNotFoundError), log.open("r+b") as file:
+            os.fsync(file.fileno())
+        sync_folder(self.path.parent)
 
     def close(self) -> None:
         self._db.close()
