@@ -12,7 +12,7 @@ import pytest
 from tests.table.table_worlds import rows
 
 import hashstream as hs
-from hashstream.table import HashTable, Never
+from hashstream.table import HashTable, Never, TableError
 from hashstream.table.witness import Witness
 
 X, Y = rows(np.random.default_rng(0), 60)
@@ -51,3 +51,35 @@ def test_commits_of_a_killed_process_are_synced_before_they_are_noted(
     with HashTable.open(killed) as table:
         assert len(table) == 60
         assert {log.name, killed.name} <= set(seen[: seen.index("note")])
+
+
+def test_a_reader_verifies_what_was_added_after_it_had_opened(tmp_path: Path) -> None:
+    with new(tmp_path / "t") as table, table_of_reader(table, tmp_path / "t") as reader:
+        table.add(np.arange(40, 60), X[40:])
+        assert reader.reload()
+        segment = tmp_path / "t" / "features-000000.seg"
+        with segment.open("r+b") as file:
+            file.seek(-4, os.SEEK_END)
+            file.write(b"\xff\x00\xff\x00")
+        assert reader.get([3]).features is not None
+        with pytest.raises(TableError, match=r"features-000000\.seg.* is damaged"):
+            reader.get([59])
+
+
+def table_of_reader(table: HashTable, path: Path) -> HashTable:
+    """A reader of the table that has looked at its first 40 items."""
+    table.ingest(np.arange(40), X[:40], Y[:40])
+    reader = HashTable.open(path, mode="read")
+    reader.get(np.arange(40))
+    return reader
+
+
+@pytest.mark.parametrize("labels", [Y.copy(), np.eye(4, dtype=int)[Y]])
+def test_labels_are_the_tables_own(labels: np.ndarray) -> None:
+    given = labels.copy()
+    with new(None) as table:
+        table.ingest(np.arange(60), X, given)
+        before = table.stats().drift
+        given[:] = 1 - given
+        assert np.array_equal(np.array(table.get(np.arange(60)).labels), labels)
+        assert table.stats().drift == before

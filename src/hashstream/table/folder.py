@@ -103,6 +103,8 @@ class FolderStore(Store):
             raise TableError(f"{self.manifest.path} is damaged: it does not name all segments of features")
         if isinstance(self.segments, FileSegments) and same:
             self.segments.extend_to(first_slots, self.state["n_slots"])
+            with self._reading:  # what others have added is not verified yet
+                self._ledger, self._opened = None, int(self.state["n_slots"])
             return
         rows = (shape["d"], np.dtype(shape["dtype"]), numbers[0], first_slots, self.state["n_slots"])
         again = list(self.manifest.unsynced())
@@ -194,7 +196,7 @@ class FolderStore(Store):
         state["log_bytes"] += len(raw)
         state["seated"] = state["seated"] if seats is None else seats.taken
         size = batch.X.nbytes if batch is not None and self.keep_features else 0
-        later = self.sync and size <= SMALL_BATCH and self._unsynced + size <= UNSYNCED_BYTES
+        later = size <= SMALL_BATCH and self._unsynced + size <= UNSYNCED_BYTES
         crc = checksum(batch.X) if batch is not None and size else 0
         self.refuse_if_unsure()
         try:
@@ -403,11 +405,12 @@ class FolderStore(Store):
         """See `Ledger.verify`."""
         if not isinstance(self.segments, FileSegments):
             return 0
-        if self._ledger is None:
+        ledger = self._ledger  # another thread may forget it meanwhile, as `reload` does
+        if ledger is None:
             with self.second(self.generation) as second:
                 found = second.batches("first_slot < ?", self._opened)
-                self._ledger = Ledger([(batch[1], batch[2], batch[5]) for batch in found])
-        return self._ledger.verify(self.segments, slots, between=between)
+                self._ledger = ledger = Ledger([(batch[1], batch[2], batch[5]) for batch in found])
+        return ledger.verify(self.segments, slots, between=between)
 
     def has_moved(self) -> bool:
         """For a reader: whether anything was committed since."""
