@@ -68,7 +68,7 @@ class TableWriter:
         """
         with self._writing():
             ids, X = self._batch(ids, X)
-            y = None if y is None else as_labels(y)
+            y = None if y is None else as_labels(y).copy()  # it is kept, and the caller's may change
             learner, kept = self._hasher._remember(), self._policy.state()
             # The first batch draws from a generator that was given as random_state, which `_put_back` cannot undo.
             unlearned = None if hasattr(self._hasher, "n_seen_") else copy.deepcopy(self._hasher)
