@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import shutil
+import weakref
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +14,7 @@ import pytest
 from tests.table.table_worlds import rows
 
 import hashstream as hs
-from hashstream.table import HashTable, Never, TableError
+from hashstream.table import HashTable, Lazy, Never, TableError
 from hashstream.table.witness import Witness
 
 X, Y = rows(np.random.default_rng(0), 60)
@@ -83,3 +85,20 @@ def test_labels_are_the_tables_own(labels: np.ndarray) -> None:
         given[:] = 1 - given
         assert np.array_equal(np.array(table.get(np.arange(60)).labels), labels)
         assert table.stats().drift == before
+
+
+def test_a_table_that_is_dropped_is_collected_though_it_refreshes_in_the_background() -> None:
+    table = new(None, policy=Lazy(share=1.0))
+    table.ingest(np.arange(60), X, Y)
+    policy = table._policy
+    assert isinstance(policy, Lazy)
+    thread, reference = policy._thread, weakref.ref(table)
+    assert thread is not None
+    thread.join(1.2)  # it has waited in vain once
+    assert thread.is_alive()
+    del table
+    gc.collect()
+    thread.join(5)
+    gc.collect()
+    assert reference() is None
+    assert not thread.is_alive()

@@ -249,6 +249,7 @@ def _run(reference: weakref.ref[TableWriter], policy: Lazy) -> None:
         if table is None or policy._stop.is_set():
             return
         if not policy._work.is_set():
+            del table  # or it would be held while this thread waits, and never be collected
             continue
         policy._work.clear()
         start = time.perf_counter()
