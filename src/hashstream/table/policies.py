@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Eager", "Every", "Facts", "Gated", "Lazy", "Never", "Policy", "Projected"]
 
+FIRST_PAUSE, LONGEST_PAUSE = 0.1, 30.0  # seconds after a refresh in the background has failed
+
 
 @dataclass(frozen=True)
 class Facts:
@@ -204,7 +206,8 @@ def project_codes(codes: np.ndarray, n_bits: int, M: np.ndarray) -> np.ndarray:
 class Lazy(Policy):
     """In the background: the oldest versions first, in pieces, with a bounded share of one core.
 
-    A piece holds the writer's lock for as long as it takes to encode `piece` rows; a query never waits.
+    A piece holds the writer's lock for as long as it takes to encode `piece` rows; a query never waits. Where it fails,
+    it is tried again, after longer and longer pauses; until it has succeeded, `stats` says why in `background_error`.
 
     share : of one core, between 0 and 1. piece : rows that are re-encoded at a time.
     """
@@ -243,6 +246,7 @@ class Lazy(Policy):
 
 def _run(reference: weakref.ref[TableWriter], policy: Lazy) -> None:
     """Refresh piece by piece while there is something stale; then wait for the next ingest."""
+    pause = FIRST_PAUSE
     while not policy._stop.is_set():
         policy._work.wait(1.0)
         table = reference()
@@ -255,9 +259,14 @@ def _run(reference: weakref.ref[TableWriter], policy: Lazy) -> None:
         start = time.perf_counter()
         try:
             done = table.refresh(budget=policy.piece)
-        except Exception as error:  # told by the next write, since nobody waits for this thread
-            table._background_error = error
-            return
+        except Exception as error:  # told by `stats`, since nobody waits for this thread
+            table._background_error = error.with_traceback(None)  # which would hold the table
+            del table
+            policy._work.set()
+            policy._stop.wait(pause)
+            pause = min(2 * pause, LONGEST_PAUSE)
+            continue
+        pause = FIRST_PAUSE
         spent = time.perf_counter() - start
         del table
         if done:

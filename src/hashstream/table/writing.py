@@ -108,7 +108,7 @@ class TableWriter:
         """
         if budget is not None:
             check_count("budget", budget, 1)
-        with self._writing(background=True):
+        with self._writing():
             view = self._view
             if view.newest < 0:
                 return 0
@@ -119,6 +119,7 @@ class TableWriter:
             if count:
                 self._commit(Change(recoded=tuple(recoded)))
                 self._maintain()
+            self._background_error = None
             return count
 
     def flush(self) -> None:
@@ -241,7 +242,7 @@ class TableWriter:
             upkeep.checkpoint(self, quietly=True)
 
     @contextmanager
-    def _writing(self, background: bool = False) -> Iterator[None]:
+    def _writing(self) -> Iterator[None]:
         with self._lock:
             self._refuse_if_closed()
             if not self._write:
@@ -249,9 +250,6 @@ class TableWriter:
                     'the table was opened with mode="read"; open it with mode="write" to change it'
                 )
             self._refuse_if_torn()
-            if self._background_error is not None and not background:
-                error, self._background_error = self._background_error, None
-                raise TableError(f"refreshing in the background has stopped: {error}") from error
             yield
 
     def _refuse_if_closed(self) -> None:
