@@ -14,7 +14,7 @@ import pytest
 from tests.table.table_worlds import rows
 
 import hashstream as hs
-from hashstream.table import HashTable, Lazy, Never, TableError
+from hashstream.table import HashTable, Lazy, Never, Projected, TableError
 from hashstream.table.witness import Witness
 
 X, Y = rows(np.random.default_rng(0), 60)
@@ -102,3 +102,20 @@ def test_a_table_that_is_dropped_is_collected_though_it_refreshes_in_the_backgro
     gc.collect()
     assert reference() is None
     assert not thread.is_alive()
+
+
+def test_versions_stay_bounded_without_features_and_with_an_empty_reservoir(tmp_path: Path) -> None:
+    settings: dict[str, Any] = {"policy": Projected(k=1000), "max_versions": 2}
+    with pytest.raises(ValueError, match="reservoir_size must be at least 1 where no features are kept"):
+        new(tmp_path / "t", **settings, reservoir_size=0)
+    assert not (tmp_path / "t").exists()
+    with new(None, **settings, reservoir_size=2) as table:
+        for i in range(6):
+            some = slice(10 * i, 10 * i + 10)
+            table.ingest(np.arange(60)[some], X[some], Y[some])
+            slots = table._reservoir.sample()[0]
+            assert len(slots) == 2
+            table.remove(slots)  # ids are slots here
+            assert not len(table._reservoir)
+            assert len(table.stats().versions) <= 2
+        assert len(table) == 48

@@ -67,6 +67,11 @@ def open_table(
             what = "a table in memory" if path is None else f"{path} is not a table yet; a new one"
             raise TableError(f"{what} needs a hasher=")
         policy, keep = _agreed(policy, keep_features)
+        if not keep and not reservoir_size:
+            raise ValueError(
+                "reservoir_size must be at least 1 where no features are kept: old codes are made anew by what its "
+                "items tell"
+            )
         hasher = copy.deepcopy(hasher)
         hasher._check_parameters()
         if folder is None:

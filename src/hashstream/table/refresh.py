@@ -115,9 +115,13 @@ def recode_projected(
     parts: list[Part],
     reservoir: Reservoir,
     budget: int | None,
+    batch: np.ndarray | None = None,
 ) -> list[Recoded]:
-    """The same from their codes, by the projections that `policy` learns on the reservoir."""
+    """The same from their codes, by the projections that `policy` learns on the reservoir; on the rows of `batch`
+    where all items of the reservoir have been removed."""
     _, X, _ = reservoir.sample()
+    if not len(X) and batch is not None:
+        X = batch
     if not len(X):
         return []
     recoded = []

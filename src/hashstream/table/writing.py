@@ -166,7 +166,7 @@ class TableWriter:
             going = stale_parts(left.parts, version)
         elif version != view.newest:
             going = smallest_versions(left.parts, version, self._max_versions)
-        recoded = self._recode(left, encoder, going, None)
+        recoded = self._recode(left, encoder, going, None, X)
         self._commit(
             Change(removed, tuple(recoded), Added(view.n_slots, ids, version, codes)),
             encoder,
@@ -180,14 +180,19 @@ class TableWriter:
         return Facts(moved, rows, encoder, None if bulk is None else view.encoders[bulk], self._reservoir)
 
     def _recode(
-        self, view: View, encoder: OnlineHasher, parts: list[Any], budget: int | None
+        self,
+        view: View,
+        encoder: OnlineHasher,
+        parts: list[Any],
+        budget: int | None,
+        batch: np.ndarray | None = None,
     ) -> list[Recoded]:
         if not parts:
             return []
         if self._store.keep_features:
             return recode_features(self._store, encoder, parts, budget)
         assert isinstance(self._policy, Projected)
-        return recode_projected(self._policy, view, encoder, parts, self._reservoir, budget)
+        return recode_projected(self._policy, view, encoder, parts, self._reservoir, budget, batch)
 
     def _commit(
         self, change: Change, encoder: OnlineHasher | None = None, batch: Batch | None = None
