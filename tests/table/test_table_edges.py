@@ -15,6 +15,7 @@ from tests.table.table_worlds import rows
 
 import hashstream as hs
 from hashstream.table import HashTable, Lazy, Never, Projected, TableError
+from hashstream.table.stats import measure_drift
 from hashstream.table.witness import Witness
 
 X, Y = rows(np.random.default_rng(0), 60)
@@ -119,3 +120,21 @@ def test_versions_stay_bounded_without_features_and_with_an_empty_reservoir(tmp_
             assert not len(table._reservoir)
             assert len(table.stats().versions) <= 2
         assert len(table) == 48
+
+
+@pytest.mark.parametrize("kind", ["memory", "folder"])
+def test_a_reservoir_is_exchanged_together_with_the_view(tmp_path: Path, kind: str) -> None:
+    with new(None if kind == "memory" else tmp_path / "t", reservoir_size=30) as table:
+        table.ingest(np.arange(40), X[:40], Y[:40])
+        seen = table._view, table._reservoir
+        before = measure_drift(*seen)
+        slots, features, labels = table._reservoir.sample()
+        table.ingest(np.arange(20, 60), X[20:], Y[20:])
+        table.remove(slots[:5])
+        table.compact()
+        assert table._reservoir.sample()[0].tolist() != slots.tolist()
+        assert seen[1].sample()[0].tolist() == slots.tolist()
+        assert seen[1].sample()[1].tobytes() == features.tobytes()
+        assert seen[1].sample()[2] == labels
+        assert measure_drift(*seen) == before  # whoever has begun to look at both goes on with both
+        assert np.isin(table._reservoir.sample()[0], table._view.live()).all()

@@ -70,7 +70,9 @@ def test_the_reservoir_holds_the_smallest_keys(seed: int) -> None:
         n = int(rng.integers(0, 8))
         X = rng.standard_normal((n, 2))
         features.update({slot + i: X[i, 0] for i in range(n)})
-        reservoir.take(reservoir.plan(np.empty(0, int), slot, n), slot, X, np.arange(slot, slot + n))
+        reservoir = reservoir.taken(
+            reservoir.plan(np.empty(0, int), slot, n), slot, X, np.arange(slot, slot + n)
+        )
         slot += n
         keys = mixed(np.arange(slot).astype(np.uint64))
         assert sorted(reservoir.sample()[0].tolist()) == sorted(np.argsort(keys)[:10].tolist())
@@ -78,10 +80,10 @@ def test_the_reservoir_holds_the_smallest_keys(seed: int) -> None:
         assert kept[:, 0].tolist() == [features[one] for one in slots.tolist()] if slot else not len(kept)
         assert list(labels) == slots.tolist()
     leaving = reservoir.sample()[0][:3]
-    reservoir.take(reservoir.plan(leaving, slot, 0), slot, None, None)
+    reservoir = reservoir.taken(reservoir.plan(leaving, slot, 0), slot, None, None)
     assert len(reservoir) == 7
     assert not set(leaving.tolist()) & set(reservoir.sample()[0].tolist())
-    reservoir.take(reservoir.plan(np.empty(0, int), slot, 3), slot, np.zeros((3, 2)), None)
+    reservoir = reservoir.taken(reservoir.plan(np.empty(0, int), slot, 3), slot, np.zeros((3, 2)), None)
     assert {slot, slot + 1, slot + 2} <= set(
         reservoir.sample()[0].tolist()
     )  # free places are for whoever comes

@@ -7,6 +7,7 @@ the next that comes.
 
 from __future__ import annotations
 
+import copy
 from dataclasses import dataclass
 from typing import Any
 
@@ -68,11 +69,10 @@ class Reservoir:
         free = np.concatenate([seated[~stay[: len(seated)]], np.flatnonzero(slots < 0)])
         return Seats(left, np.sort(free[: len(rows)]), rows, int(stay.sum()))
 
-    def take(self, seats: Seats, first_slot: int, X: np.ndarray | None, y: np.ndarray | None) -> None:
-        """Carry a plan out; X (n, d) and y are the batch."""
+    def taken(self, seats: Seats, first_slot: int, X: np.ndarray | None, y: np.ndarray | None) -> Reservoir:
+        """The reservoir after a plan; X (n, d) and y are the batch. This one stays as it is for who looks at it."""
         if not len(seats.places) and not len(seats.left):
-            return
-        # New objects, since who looks at the old ones must go on seeing them.
+            return self
         slots, rows, labels = self.slots.copy(), list(self.rows), list(self.labels)
         for place in seats.left.tolist():
             slots[place], rows[place], labels[place] = -1, None, None
@@ -80,7 +80,15 @@ class Reservoir:
             slots[seats.places] = first_slot + seats.rows
             for place, row in zip(seats.places.tolist(), seats.rows.tolist(), strict=True):
                 rows[place], labels[place] = X[row].copy(), None if y is None else y[row]
-        self.slots, self.rows, self.labels = slots, rows, labels
+        after = copy.copy(self)
+        after.slots, after.rows, after.labels = slots, rows, labels
+        return after
+
+    def renumbered(self, slots: np.ndarray) -> Reservoir:
+        """The same items, whose slots have other numbers now."""
+        after = copy.copy(self)
+        after.slots = slots
+        return after
 
     def sample(self) -> tuple[np.ndarray, np.ndarray, list[Any]]:
         """Slots (m,) int64, features (m, d) and labels of the places that are taken, in the order of places."""

@@ -50,15 +50,17 @@ def checkpoint(table: TableWriter, *, quietly: bool = False, closing: bool = Fal
 
 
 def stats(table: TableWriter) -> TableStats:
-    view, store = table._view, table._store
+    store = table._store
+    with table._publish:
+        view, reservoir, index = table._view, table._reservoir, table._index
     counts = view.counts()
     n = len(view)
     behind = sum((view.newest - version) * count for version, count in counts.items())
-    drift = measure_drift(view, table._reservoir)
+    drift = measure_drift(view, reservoir)
     if drift.mean_average_precision is not None:
         table._history.append((view.n_slots, drift.mean_average_precision))
         del table._history[:-MAX_HISTORY]
-    column, index = view.column, table._index
+    column = view.column
     memory = sum(part.nbytes for part in view.parts)
     memory += (column.nbytes if column is not None else 0) + (index.nbytes if index is not None else 0)
     newest = view.encoders.get(view.newest)
@@ -146,7 +148,7 @@ def compact(table: TableWriter) -> int:
     with table._publish:
         old = store.replace_segments(new.segments)
         table._view, table._index = new.view, None
-        table._reservoir.slots = new.seats
+        table._reservoir = table._reservoir.renumbered(new.seats)
     store.settled()
     with store.files:
         if old is not None:

@@ -51,7 +51,7 @@ class TableWriter:
         self._write, self._open = write, True
         self._index: Index | None = None  # made when an id is first looked up
         self._lock = threading.RLock()  # the writer's
-        self._publish = threading.Lock()  # held for the exchange of view and index only
+        self._publish = threading.Lock()  # held for the exchange of view, reservoir and index only
         self._making = threading.Lock()  # held while the index is made
         self._background_error: Exception | None = None
         self._history: list[tuple[int, float]] = []
@@ -228,7 +228,7 @@ class TableWriter:
         index, fresh = self._ids_index(), None
         if column is not None and index.crowded(n):
             fresh = Index(column, after.live())
-        self._reservoir.take(
+        reservoir = self._reservoir.taken(
             seats, first, None if batch is None else batch.X, None if batch is None else batch.y
         )
         with self._publish:
@@ -236,7 +236,7 @@ class TableWriter:
                 self._index = fresh
             elif column is not None:
                 index.change(column, gone, gone[:0] if added is None else added.ids, first)
-            self._view = after
+            self._view, self._reservoir = after, reservoir
         if batch is not None and learned:
             self._checkpointed = True
             self._since_checkpoint = 0 if whole else self._since_checkpoint + len(batch.X)
