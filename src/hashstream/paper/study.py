@@ -123,7 +123,7 @@ class Sheet:
     best: frozenset[tuple[int, int]] = frozenset()
 
 
-Verdict = Literal["holds", "holds in part", "does not hold", "undecided"]
+Verdict = Literal["holds", "holds in part", "only with our defaults", "does not hold", "undecided"]
 """On a claim of the paper, as far as the rows of a study go."""
 
 Figures = dict[str, "Figure"]
