@@ -15,6 +15,7 @@ from tests.table.table_worlds import rows
 
 import hashstream as hs
 from hashstream.table import HashTable, Lazy, Never, Projected, TableError
+from hashstream.table.ids import as_ids
 from hashstream.table.stats import measure_drift
 from hashstream.table.witness import Witness
 
@@ -138,3 +139,15 @@ def test_a_reservoir_is_exchanged_together_with_the_view(tmp_path: Path, kind: s
         assert seen[1].sample()[2] == labels
         assert measure_drift(*seen) == before  # whoever has begun to look at both goes on with both
         assert np.isin(table._reservoir.sample()[0], table._view.live()).all()
+
+
+def test_a_nul_at_the_end_of_an_id_stays(tmp_path: Path) -> None:
+    names = ["a", "a\0", "a\0\0", "\0", ""]
+    with new(tmp_path / "t") as table:
+        table.ingest(names, X[:5], Y[:5])
+    with HashTable.open(tmp_path / "t") as table:
+        assert sorted(table.search(X[:1], 5)[0][0].tolist()) == sorted(names)
+        assert table.get(names).features is not None
+        table.remove(["a\0"])
+        assert [one in table for one in names] == [True, False, True, True, True]
+    assert [type(one) for one in as_ids([np.str_("b"), "c\0"])] == [str, str]

@@ -31,11 +31,16 @@ def as_ids(ids: Any) -> np.ndarray:
             raise ValueError(f"ids must fit into 64 bits with a sign: {int(array.max())} does not")
         return array.astype(np.int64, copy=False)
     if array.dtype.kind == "U":
-        if not isinstance(ids, np.ndarray):  # NumPy has made strings of everything
-            for row, one in enumerate(ids):
-                if not isinstance(one, str):
-                    raise ValueError(_neither(row, one))
-        return array.astype(object)
+        if isinstance(ids, np.ndarray):
+            return array.astype(object)
+        texts = np.empty(len(array), object)
+        for row, one in enumerate(
+            ids
+        ):  # NumPy has made strings of everything, without the NULs at their ends
+            if not isinstance(one, str):
+                raise ValueError(_neither(row, one))
+            texts[row] = str(one)
+        return texts
     if array.dtype.kind == "O" and all(isinstance(one, str) for one in array):
         return array
     if array.dtype.kind == "O" and all(
