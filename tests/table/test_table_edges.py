@@ -14,7 +14,7 @@ import pytest
 from tests.table.table_worlds import rows
 
 import hashstream as hs
-from hashstream.table import HashTable, Lazy, Never, Projected, TableError
+from hashstream.table import Every, HashTable, Lazy, Never, Projected, TableError
 from hashstream.table.ids import as_ids
 from hashstream.table.stats import measure_drift
 from hashstream.table.witness import Witness
@@ -151,3 +151,28 @@ def test_a_nul_at_the_end_of_an_id_stays(tmp_path: Path) -> None:
         table.remove(["a\0"])
         assert [one in table for one in names] == [True, False, True, True, True]
     assert [type(one) for one in as_ids([np.str_("b"), "c\0"])] == [str, str]
+
+
+def test_tables_may_share_a_policy() -> None:
+    def counts(table: HashTable, i: int) -> int:
+        table.ingest([2 * i, 2 * i + 1], X[2 * i : 2 * i + 2], Y[2 * i : 2 * i + 2])
+        return len(table.stats().versions)
+
+    hasher = hs.FCOH(n_bits=12, random_state=0, batch_size=2)
+    with HashTable.open(None, hasher, policy=Every(4)) as alone:
+        wanted = [counts(alone, i) for i in range(12)]
+    assert len(set(wanted)) > 1
+    policy = Every(4)
+    with (
+        HashTable.open(None, hasher, policy=policy) as one,
+        HashTable.open(None, hasher, policy=policy) as other,
+    ):
+        assert [(counts(one, i), counts(other, i)) for i in range(12)] == [(n, n) for n in wanted]
+    lazy = Lazy(share=0.5, piece=9)
+    with new(None, policy=lazy) as one, new(None, policy=lazy) as other:
+        for table in (one, other):
+            assert isinstance(table._policy, Lazy)
+            assert (table._policy.share, table._policy.piece) == (0.5, 9)
+            assert table._policy._thread is not None
+            assert table._policy._thread.is_alive()
+    assert lazy._thread is None

@@ -99,8 +99,9 @@ def test_gated_waits_for_labels() -> None:
 
 
 def test_lazy_refreshes_in_the_background_and_stops(tmp_path: Path) -> None:
-    policy = Lazy(share=1.0, piece=7)
-    table = HashTable.open(tmp_path / "t", HASHER, policy=policy)
+    table = HashTable.open(tmp_path / "t", HASHER, policy=Lazy(share=1.0, piece=7))
+    policy = table._policy
+    assert isinstance(policy, Lazy)
     batches = stream(10)
     for ids, X, y in batches:
         table.ingest(ids, X, y)

@@ -6,10 +6,11 @@ with the batch, so a table that was killed and opened again has decided the same
 
 from __future__ import annotations
 
+import copy
 import threading
 import time
 import weakref
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -48,6 +49,10 @@ class Policy:
 
     keeps_features: ClassVar[bool] = True
     """Whether codes are made anew from stored features."""
+
+    def for_one_table(self) -> Policy:
+        """A copy: every table remembers in one of its own, so that a policy may be given to many."""
+        return copy.deepcopy(self)
 
     def wants_refresh(self, facts: Facts) -> bool:
         """Asked after every ingest."""
@@ -223,9 +228,10 @@ class Lazy(Policy):
         if not is_positive(self.share) or self.share > 1:
             raise ValueError(f"share must be above 0 and at most 1, not {self.share!r}")
 
+    def for_one_table(self) -> Lazy:
+        return replace(self)  # threads and their events cannot be copied
+
     def opened(self, table: TableWriter) -> None:
-        if self._thread is not None and self._thread.is_alive():
-            raise ValueError("this Lazy policy serves another table already: make one for each")
         self._stop.clear()
         self._work.set()
         self._thread = threading.Thread(

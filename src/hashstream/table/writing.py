@@ -42,7 +42,7 @@ class TableWriter:
         checkpoint_rows: int,
     ) -> None:
         """Use `HashTable.open`."""
-        self._store, self._policy = store, policy
+        self._store, self._policy = store, policy.for_one_table()
         self._hasher, self._reservoir = recovered.hasher, recovered.reservoir
         self._view = recovered.view
         self._max_versions, self._checkpoint_rows = max_versions, checkpoint_rows
@@ -57,8 +57,8 @@ class TableWriter:
         self._history: list[tuple[int, float]] = []
         if write:
             if isinstance(store, FolderStore):
-                policy.restore(store.state["policy"])
-            policy.opened(self)
+                self._policy.restore(store.state["policy"])
+            self._policy.opened(self)
 
     def ingest(self, ids: Any, X: Any, y: Any = None) -> None:
         """Learn from a batch and store it. When this returns, it is durable; if it raises, nothing has changed.
