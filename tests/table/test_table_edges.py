@@ -176,3 +176,13 @@ def test_tables_may_share_a_policy() -> None:
             assert table._policy._thread is not None
             assert table._policy._thread.is_alive()
     assert lazy._thread is None
+
+
+def test_a_fitted_hasher_given_to_a_table_that_exists_is_not_learned_from(tmp_path: Path) -> None:
+    with new(tmp_path / "t") as table:
+        table.ingest(np.arange(30), X[:30], Y[:30])
+        wanted = table.hasher.transform(X)
+    other = hs.FCOH(n_bits=12, random_state=0).fit(X[30:] * 3, Y[30:])
+    assert other.transform(X).tobytes() != wanted.tobytes()
+    with HashTable.open(tmp_path / "t", other) as table:
+        assert table.hasher.transform(X).tobytes() == wanted.tobytes()
