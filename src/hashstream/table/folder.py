@@ -37,7 +37,7 @@ MANIFEST, WITNESS, LOCK = "manifest.sqlite", "witness", "lock"
 LOG_BYTES = 4 << 20  # of changes before they are drawn together into an image, and ...
 LOG_ROWS = 16384  # ... of their number; a larger image waits until the changes are twice as large as it is
 SMALL_BATCH = 1 << 20  # bytes of features that go into the manifest too and are not synced at once, ...
-UNSYNCED_BYTES = 8 << 20  # ... and of all those, before their segment is synced
+UNSYNCED_BYTES = 16 << 20  # ... and of all those, before their segment is synced
 
 
 class FolderStore(Store):

@@ -26,14 +26,16 @@ ALIGN = 8
 
 def checksum(*fields: Any) -> int:
     """CRC-32 over the fields in turn: bytes and arrays as they are, all else as it is printed."""
-    crc = 0
+    crc, small = 0, ""  # what is printed is gathered, since a call takes longer than a few bytes
     for field in fields:
         if isinstance(field, np.ndarray):
             field = np.ascontiguousarray(field).data.cast("B") if field.size else b""
         elif not isinstance(field, (bytes, memoryview)):
-            field = f"\0{field!r}".encode()
-        crc = zlib.crc32(field, crc)
-    return crc
+            small += f"\0{field!r}"
+            continue
+        crc = zlib.crc32(field, zlib.crc32(small.encode(), crc) if small else crc)
+        small = ""
+    return zlib.crc32(small.encode(), crc) if small else crc
 
 
 def pack(arrays: dict[str, np.ndarray]) -> bytes:
@@ -93,7 +95,8 @@ def pack_label(label: Any) -> str:
     """One label, or one row of a label matrix, as JSON."""
     if isinstance(label, np.ndarray):
         return json.dumps(label.astype(int).tolist())
-    return json.dumps(_plain(label.item() if isinstance(label, np.generic) else label, 0))
+    label = label.item() if isinstance(label, np.generic) else label
+    return str(label) if type(label) is int else json.dumps(_plain(label, 0))
 
 
 def unpack_label(text: str) -> Any:

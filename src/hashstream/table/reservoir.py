@@ -63,8 +63,8 @@ class Reservoir:
         if not len(rows):
             return Seats(left, NOBODY, NOBODY, len(seated))
         keys = np.concatenate([sitting, coming[rows]])
-        stay = np.zeros(len(keys), bool)
-        stay[np.argsort(keys, kind="stable")[: self.size]] = True
+        last = min(self.size, len(keys)) - 1
+        stay = keys <= np.partition(keys, last)[last]  # no two are equal
         rows = rows[stay[len(seated) :]]
         free = np.concatenate([seated[~stay[: len(seated)]], np.flatnonzero(slots < 0)])
         return Seats(left, np.sort(free[: len(rows)]), rows, int(stay.sum()))
