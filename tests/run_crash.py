@@ -138,7 +138,7 @@ def summary(kills: Kills, losses: Losses, outcome: Outcome) -> None:
     print(
         f"{losses.seeds} tables lost power {losses.losses.total()} times: {losses.whole} operations under way "
         f"were there whole, {losses.undone} not at all; {losses.no_table} came before the table. {losses.snapshots} "
-        f'snapshots. With durability="fast", {losses.older} tables were older, and {losses.refused} refused.'
+        f'snapshots. With durability="fast", {losses.older} tables were older. {losses.killed} lives followed a kill.'
     )
     print(
         f"{outcome.trials()} damaged folders: {outcome.refused.total()} refused by name, "

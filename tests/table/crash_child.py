@@ -98,6 +98,8 @@ class World:
         }
         if durability:
             self.settings["durability"] = durability
+        if not self.policy().keeps_features:
+            self.settings["reservoir_size"] = max(8, self.settings["reservoir_size"])
         self.limits = {
             "LOG_ROWS": int(rng.choice([3, 6, 12, 1000])),
             "WAL_PAGES": int(rng.choice([1, 20, 16384])),

@@ -169,13 +169,11 @@ def _apply(names: dict[str, File | Folder], change: dict[str, File | Folder | No
 
 
 class Replay:
-    """The changes below `root`, one after the other; `folder` is what lies there after those so far.
+    """The changes below `root`, one after the other; `folder` is what lies there after those so far, and at first what
+    lies there now, all of it durable."""
 
-    before : a copy of what lay there at first, all of it durable.
-    """
-
-    def __init__(self, root: Path, before: Path) -> None:
-        self.root, self.folder = root, Folder.of(before)
+    def __init__(self, root: Path) -> None:
+        self.root, self.folder = root, Folder.of(root)
         self._open: dict[int, File | Folder] = {}
 
     def _at(self, raw: bytes) -> tuple[Folder, str]:

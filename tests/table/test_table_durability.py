@@ -209,9 +209,12 @@ def test_flipped_features_are_refused_by_whoever_reads_them(tmp_path: Path) -> N
         assert again.get([45]).features is not None
 
 
-def test_flipped_features_of_the_log_are_refused_at_once(tmp_path: Path) -> None:
-    """The model would be learned from them again."""
-    table, _ = filled(tmp_path / "t", durability="fast")
+def test_flipped_features_of_the_log_are_refused_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The model would be learned from them again, and batches that are not small stand in a segment only."""
+    monkeypatch.setattr(folder, "SMALL_BATCH", 0)
+    table, _ = filled(tmp_path / "t")
     path = as_if_killed(table, tmp_path / "t", tmp_path / "killed")
     corrupt(path / "features-000000.seg", segments.START + 48 * 40, 3)
     with pytest.raises(TableError, match=r"features-000000\.seg .*damaged"):

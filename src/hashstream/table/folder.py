@@ -70,7 +70,7 @@ class FolderStore(Store):
                 super().__init__(self.config["keep_features"])
                 self.read_state()
             if self.write:
-                self._begin_writing(noted)
+                self._begin_writing()
         except OSError as error:
             self.close()
             raise TableError(f"{path} cannot be opened: {error}") from error
@@ -145,11 +145,9 @@ class FolderStore(Store):
                 f"{noted.seq - seq} lost. Nothing was changed."
             )
 
-    def _begin_writing(self, noted: Note | None) -> None:
+    def _begin_writing(self) -> None:
         with suppress(TableError, OSError):  # on a full disk, there is time
             self.flush()
-        if self.sync and (noted is None or not noted.synced):
-            self.harden(all_segments=True)  # what is built upon must not be less durable
         if self.sync:
             self.manifest.sync_log()  # before a note that is synced says that its commits are there
         self._witness = Witness(self.path / WITNESS, self.table, self.seq, self.sync)
@@ -167,7 +165,7 @@ class FolderStore(Store):
     ) -> FileSegments:
         return FileSegments(
             self.path, self.table, d, dtype, first_slots, n_rows, first_number=number, again=again,
-            tidy=self.write and tidy, sync=self.sync, segment_bytes=self._segment_bytes,
+            tidy=self.write and tidy, segment_bytes=self._segment_bytes,
         )  # fmt: skip
 
     # ---- writing
@@ -328,25 +326,16 @@ class FolderStore(Store):
     def flush(self) -> None:
         if not self.write or not isinstance(self.segments, FileSegments):
             return
-        self.segments.sync_rows(force=True)
+        self.segments.sync_rows()
         if self._unsynced:
             with self.manifest.transaction("checkpoint"):
                 self.manifest.forget_unsynced()
             self._unsynced = 0
 
-    def harden(self, *, all_segments: bool = False) -> None:
-        """Make all commits so far durable, where they are not as a rule.
-
-        all_segments : also those that were written before the folder was opened.
-        """
-        if not self.write or (self.sync and not all_segments):
+    def harden(self) -> None:
+        """Make all commits so far durable, where they are not as a rule."""
+        if not self.write or self.sync:
             return
-        try:
-            self.flush()
-            if all_segments and isinstance(self.segments, FileSegments):
-                self.segments.sync_all()
-        except OSError as error:
-            raise not_written(self.path, error) from error
         with self.manifest.transaction("checkpoint", sync=True):
             self.manifest.put("state", self.state)
         if self._witness is not None:

@@ -144,7 +144,7 @@ def rewrite(
         try:
             batches = list(_batches(store, new, live))
             if new is not None:
-                new.sync_rows(force=True)
+                new.sync_rows()
             reach("compact.written")
             _commit(target, new, batches, after, hasher, _seats(reservoir, seats), shape)
         except BaseException as error:

@@ -154,16 +154,14 @@ class FileSegments(Segments):
         first_number: int = 0,
         again: Iterable[tuple[int, bytes]] = (),
         tidy: bool,
-        sync: bool,
         segment_bytes: int,
     ) -> None:
         super().__init__(d, dtype)
-        self.folder, self.table, self.sync, self.segment_bytes = folder, table, sync, segment_bytes
+        self.folder, self.table, self.segment_bytes = folder, table, segment_bytes
         self.first_number = first_number
         self.n_rows = n_rows
         self._file: IO[bytes] | None = None
-        self._unsynced = False  # whether the last segment has rows that were not synced, ...
-        self._unnamed = False  # ... or there is a file whose name was not
+        self._unsynced = False  # whether the last segment has rows that were not synced
         self._started = False  # whether anything was written since the last `settle`
         self.broken = False  # whether a sync has failed: what reached the disk before it, nobody knows
         ends = [*first_slots[1:], n_rows][: len(first_slots)]
@@ -271,43 +269,29 @@ class FileSegments(Segments):
         if sync:
             self.sync_rows()
 
-    def sync_rows(self, *, force: bool = False) -> None:
-        """Make all rows durable that were appended so far; where nothing is synced as a rule, with `force` only."""
-        if not self._segments or not (self.sync or force):
+    def sync_rows(self) -> None:
+        """Make all rows durable that were appended so far."""
+        if not self._unsynced or not self._segments:
             return
         try:
-            if self._unsynced:
-                _sync(self._writer())
-            if self._unnamed:
-                sync_folder(self.folder)
+            _sync(self._writer())
         except OSError:
             self.broken = True
             raise
-        if self._unsynced:
-            reach("segment.synced")
-        self._unsynced = self._unnamed = False
-
-    def sync_all(self) -> None:
-        """Make the rows of all segments durable, whoever has written them."""
-        for path in self.paths:
-            with path.open("r+b") as file:
-                _sync(file)
-        sync_folder(self.folder)
+        reach("segment.synced")
+        self._unsynced = False
 
     def _create(self) -> None:
         reach("segment.create")
-        self.sync_rows(force=True)  # later syncs are of the new one only
+        self.sync_rows()  # later syncs are of the new one only
         self._close_file()
         segment = _Segment(self.n_rows, 0, self._path(len(self._segments)))
         assert segment.path is not None
         with segment.path.open("wb") as file:
             file.write(self._header(segment.first_slot))
             file.flush()
-            if self.sync:
-                _sync(file)
-        if self.sync:
-            sync_folder(self.folder)
-        self._unnamed = not self.sync
+            _sync(file)
+        sync_folder(self.folder)
         self._segments.append(segment)
 
     def _writer(self) -> IO[bytes]:

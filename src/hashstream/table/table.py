@@ -81,11 +81,12 @@ class HashTable(TableWriter):
         """Open a folder, or make a new one; `path=None` is a table in memory only.
 
         hasher : needed where the table is new; the table learns with a copy of its own. For a table that exists it may
-            be given again, and must have the same parameters.
-        policy : when codes are made anew; `Every(100)` by default.
+            be given again, and must have the same parameters; what it has learned is passed over, as the table goes
+            on from what it has learned itself.
+        policy : when codes are made anew; `Every(100)` by default. The table uses a copy.
         durability : "full": when a call that writes returns, its change survives `kill -9` and, as far as fsync goes,
-            a power loss. "fast": nothing is synced; it survives `kill -9`, but after a power loss or a crash of the
-            system the last changes may be missing, or the folder be refused as damaged.
+            a power loss. "fast": commits are not synced; they survive `kill -9`, but after a power loss or a crash of
+            the system those since the last `flush`, `compact` or `close` may be missing. The table is whole then, too.
         mode : "write", one at a time, or "read", any number; see `reload`.
         keep_features : whether features are stored, from which codes are made anew; True, except with the policy
             `Projected`, which needs none. Only asked for where the table is new.
