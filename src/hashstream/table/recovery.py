@@ -20,6 +20,7 @@ from hashstream.table.encoders import encoder_checksum, from_bytes, frozen
 from hashstream.table.errors import SegmentMissing, TableError
 from hashstream.table.folder import FolderStore
 from hashstream.table.ids import Column, column_of
+from hashstream.table.learning import learn
 from hashstream.table.packing import checked, unpack_label, unpack_labels
 from hashstream.table.reservoir import Reservoir
 from hashstream.table.segments import FileSegments
@@ -196,11 +197,11 @@ def _learn_again(store: FolderStore, hasher: OnlineHasher, batch: tuple[object, 
     checked(f"{store.segments.path_of(first)} (slots {first} to {first + n_rows - 1})", features_crc, X)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # they were given when the batch was ingested
-        hasher.partial_fit(X, unpack_labels(raw))
+        learn(hasher, X, unpack_labels(raw))
     if hasher.version_ != version or encoder_checksum(frozen(hasher)) != model_crc:
         warnings.warn(
             f"{store.path}: learning slots {first} to {first + n_rows - 1} again gave other bits than at first, as "
-            "another machine, library or number of threads does; the model goes on from what was learned now",
+            "another machine or library does; the model goes on from what was learned now",
             UserWarning,
             stacklevel=4,
         )

@@ -20,6 +20,7 @@ from hashstream.table.encoders import encode, encoder_checksum, frozen
 from hashstream.table.errors import TableError
 from hashstream.table.folder import FolderStore
 from hashstream.table.ids import MAX_SLOTS, Index, as_ids, column_of, repeated
+from hashstream.table.learning import learn
 from hashstream.table.policies import Facts, Policy, Projected
 from hashstream.table.recovery import Recovered
 from hashstream.table.refresh import recode_features, recode_projected, smallest_versions, stale_parts
@@ -73,7 +74,7 @@ class TableWriter:
             # The first batch draws from a generator that was given as random_state, which `_put_back` cannot undo.
             unlearned = None if hasattr(self._hasher, "n_seen_") else copy.deepcopy(self._hasher)
             try:
-                self._hasher.partial_fit(X, y)
+                learn(self._hasher, X, y)
                 self._store_batch(ids, X, y, learned=True)
             except BaseException:
                 self._hasher._put_back(learner)
