@@ -135,10 +135,11 @@ class Story:
         self.rng = np.random.default_rng([seed, 3])
         self.found = Losses(seeds=1)
         self.root, self.left = base / "root", base / "left"
-        self.start = 0  # operations that are there when a life begins
-        self.next: tuple[Path, int, Replay | None] | None = (
-            None  # the same of the next life, and what it begins with
+        self.start = self.promised = (
+            0  # operations that are there when a life begins, and that were acknowledged
         )
+        # Of the next life: its folder, these two figures, and, after a kill, what of the folder is durable.
+        self.next: tuple[Path, int, int, Replay | None] | None = None
 
     def tell(self, points: int) -> None:
         self.world.set_limits()
@@ -150,7 +151,7 @@ class Story:
             if self.next is None:
                 return
             shutil.rmtree(self.root)
-            path, self.start, replay = self.next
+            path, self.start, self.promised, replay = self.next
             path.rename(self.root)
             self.next = None
 
@@ -172,12 +173,17 @@ class Story:
             machine=life + 1,
         )
         records = list(read_log(log))
-        # Any moments, and those right after something was acknowledged.
+        # Any moments, those right after something was acknowledged, those right before and after a sync, and in a life
+        # that follows another the first ones.
         told = [
             i + 1 for i, record in enumerate(records) if record.kind == "w" and record.fd == records[0].fd
         ]
         chosen = {*self.rng.integers(len(records) + 1, size=points).tolist()}
         chosen |= {*self.rng.choice(told, size=min(len(told), points // 2), replace=False).tolist(), told[-1]}
+        syncs = [i for i, record in enumerate(records) if record.kind == "s"]
+        chosen |= {i + int(self.rng.integers(2)) for i in self.rng.choice(syncs, size=points // 2).tolist()}
+        if life:
+            chosen |= {*self.rng.integers(syncs[min(8, len(syncs) - 1)], size=points // 3).tolist()}
         at = 0
         for point in sorted(chosen):
             for record in records[at:point]:
@@ -192,17 +198,29 @@ class Story:
                 replay.folder.restore(self.left, kind, self.rng)
                 self.found.losses[kind] += 1
                 there = self.judge(where, lines, just_told=point in told)
-                if there is not None and self.rng.random() < 0.1:
+                told_of = self.acknowledged(lines)
+                likely = 0.6 if kind == "all" and there is not None and there > told_of else 0.04
+                if there is not None and self.rng.random() < likely:
                     path = self.base / "next"
                     shutil.rmtree(path, ignore_errors=True)
                     self.left.rename(path)
                     # With all that was written, this is also what a process leaves that is killed.
-                    self.next = path, there, copy.deepcopy(replay) if kind == "all" else None
+                    killed = kind == "all"
+                    self.next = (
+                        path,
+                        there,
+                        told_of if killed else there,
+                        copy.deepcopy(replay) if killed else None,
+                    )
+
+    def acknowledged(self, lines: list[list[str]]) -> int:
+        """Operations that must be there. What a life has found is promised once opening has returned."""
+        return self.start + sum(line[0].isdigit() for line in lines) if lines else self.promised
 
     def judge(self, where: str, lines: list[list[str]], just_told: bool) -> int | None:
         """After how many operations the table is that is left; None where there is none, or none to go on with."""
         done = [int(line[0]) for line in lines if line[0].isdigit()]
-        acknowledged = self.start + len(done)
+        acknowledged = self.acknowledged(lines)
         # What is not synced as a rule is so by these, if nothing was begun after them.
         last = lines[-1] if lines else [""]
         name = self.world.operations[int(last[0])].name if last[0].isdigit() else ""
