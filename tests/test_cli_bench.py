@@ -309,6 +309,8 @@ def test_workers_give_the_same_and_end_with_ctrl_c(tmp_path: Path) -> None:
         stderr=subprocess.PIPE,
         text=True,
         start_new_session=True,
+        # Whoever starts the tests in the background may have it ignored, and children inherit that.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
     deadline = time.monotonic() + 60
     file = tmp_path / "results.csv"
