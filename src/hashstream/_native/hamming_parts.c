@@ -169,7 +169,7 @@ HS_API int hs_hamming_topk_parts(const part *parts, int64_t n, int64_t k, uint16
         bounds[q] = 8 * (unsigned)parts[0].problem->width;
     for (int64_t i = 0; !failed && i < n; i++) {
         t[i] = (parts_state){.part = parts + i, .k = k, .bounds = bounds};
-        w[i] = (plan){.problem = parts[i].problem, .work = work_part, .context = t + i, .divide_codes = 1};
+        w[i] = (plan){.problem = parts[i].problem, .work = work_part, .context = t + i, .divide_codes = 2};
         w[i].alongside = all - work_of(parts[i].problem);
         w[i].bytes_per_query = 2 * k * (int64_t)sizeof(uint64_t) + 8 * (8 * w[i].problem->width + 1);
         w[i].then = i + 1 < n ? w + i + 1 : NULL;

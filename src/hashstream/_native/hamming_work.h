@@ -123,7 +123,7 @@ typedef struct plan {
     problem *problem;
     int (*work)(const struct plan *w, int64_t q0, int64_t q1, int64_t c0, int64_t c1, int64_t job);
     void *context;
-    int divide_codes;
+    int divide_codes; /* 0, or into how many ranges for each thread */
     int64_t bytes_per_query; /* what `work` keeps for a query */
     double alongside;        /* work of the other plans that the same threads do */
     struct plan *then;       /* the next of them, or NULL */
@@ -148,7 +148,9 @@ static void plan_jobs(plan *w)
         w->n_threads = 1;
     int64_t most = BLOCK_BYTES / (w->bytes_per_query + 1);
     most = most > BLOCK_MAX ? BLOCK_MAX : most < QUAD ? QUAD : most / QUAD * QUAD;
-    w->n_ranges = w->divide_codes && w->n_threads > 1 && p->n_queries < 4 * w->n_threads ? w->n_threads : 1;
+    w->n_ranges = w->divide_codes && w->n_threads > 1 && p->n_queries < 4 * w->n_threads
+                      ? w->divide_codes * w->n_threads
+                      : 1;
     /* Two blocks for a thread, so that one that was held up does not hold up the rest. */
     int64_t shares = w->n_threads > 1 && w->n_ranges == 1 ? 2 * w->n_threads : 1;
     int64_t even = (p->n_queries + shares - 1) / shares;
@@ -183,30 +185,105 @@ static void take_jobs(plan *w)
     }
 }
 
-static void *take_all_jobs(void *plan_)
+static void take_all_jobs(plan *w)
 {
-    for (plan *w = plan_; w; w = w->then)
+    for (; w; w = w->then)
         take_jobs(w);
+}
+
+#ifdef HS_THREADS
+/* Those who work on a plan. A thread that the system has not let run by the time that all is done is not waited for:
+ * it finds the plan closed and goes. On a busy machine that is most of what a call would wait for. */
+typedef struct {
+    pthread_mutex_t lock;
+    pthread_cond_t idle;
+    plan *work;         /* NULL: closed */
+    int64_t at_work;    /* threads that have seen the plan and are not yet done */
+    int64_t references; /* threads that may still look at this */
+} team;
+
+static void leave(team *t)
+{
+    pthread_mutex_lock(&t->lock);
+    const int last = --t->references == 0;
+    pthread_mutex_unlock(&t->lock);
+    if (last) {
+        pthread_mutex_destroy(&t->lock);
+        pthread_cond_destroy(&t->idle);
+        free(t);
+    }
+}
+
+static void *help(void *team_)
+{
+    team *t = team_;
+    pthread_mutex_lock(&t->lock);
+    plan *w = t->work;
+    t->at_work += w != NULL;
+    pthread_mutex_unlock(&t->lock);
+    if (w) {
+        take_all_jobs(w);
+        pthread_mutex_lock(&t->lock);
+        if (--t->at_work == 0)
+            pthread_cond_signal(&t->idle);
+        pthread_mutex_unlock(&t->lock);
+    }
+    leave(t);
     return NULL;
 }
+
+/* Starts up to n threads that take jobs; NULL where there is none. One that cannot be had is done without. */
+static team *call_helpers(plan *w, int64_t n)
+{
+    team *t = n > 0 ? malloc(sizeof *t) : NULL;
+    pthread_attr_t detached;
+    if (!t || pthread_attr_init(&detached)) {
+        free(t);
+        return NULL;
+    }
+    *t = (team){.work = w, .references = 1};
+    pthread_mutex_init(&t->lock, NULL);
+    pthread_cond_init(&t->idle, NULL);
+    pthread_attr_setdetachstate(&detached, PTHREAD_CREATE_DETACHED);
+    for (int64_t i = 0; i < n; i++) {
+        pthread_t thread;
+        pthread_mutex_lock(&t->lock);
+        t->references++;
+        pthread_mutex_unlock(&t->lock);
+        if (pthread_create(&thread, &detached, help, t)) {
+            leave(t);
+            break;
+        }
+    }
+    pthread_attr_destroy(&detached);
+    return t;
+}
+
+static void send_home(team *t)
+{
+    pthread_mutex_lock(&t->lock);
+    t->work = NULL;
+    while (t->at_work > 0)
+        pthread_cond_wait(&t->idle, &t->lock);
+    pthread_mutex_unlock(&t->lock);
+    leave(t);
+}
+#endif
 
 /* The jobs of a plan, and of those that are chained to it. */
 static int run_jobs(plan *w)
 {
     int failed = 0;
 #ifdef HS_THREADS
-    pthread_t threads[THREADS_MAX];
-    int64_t started = 0, wanted = 0, jobs = 0;
+    int64_t wanted = 0, jobs = 0;
     for (plan *each = w; each; each = each->then) {
         jobs += each->n_jobs;
         wanted = each->n_threads > wanted ? each->n_threads : wanted;
     }
-    wanted = wanted < jobs ? wanted - 1 : jobs - 1;
-    while (started < wanted && pthread_create(threads + started, NULL, take_all_jobs, w) == 0)
-        started++; /* a thread that cannot be had is done without */
+    team *helpers = call_helpers(w, (wanted < jobs ? wanted : jobs) - 1);
     take_all_jobs(w);
-    while (started > 0)
-        pthread_join(threads[--started], NULL);
+    if (helpers)
+        send_home(helpers);
 #else
     take_all_jobs(w);
 #endif
