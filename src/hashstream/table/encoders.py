@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 import numpy as np
 
 from hashstream import hamming
@@ -12,6 +14,8 @@ from hashstream.hashers.storage import from_bytes, to_bytes
 from hashstream.table.packing import checksum
 
 __all__ = ["encode", "encoder_checksum", "from_bytes", "frozen", "to_bytes"]
+
+let_others_run = getattr(os, "sched_yield", lambda: None)
 
 NEEDED = (
     "feature_map_",
@@ -46,7 +50,8 @@ def frozen(hasher: OnlineHasher) -> OnlineHasher:
 def encode(encoder: OnlineHasher, X: np.ndarray) -> np.ndarray:
     """`encoder.transform(X)` for X (n, d) that `check_rows` has seen: the same codes, with less around the product.
 
-    Products of the same blocks go into one buffer, and their signs from there into the codes.
+    Products of the same blocks go into one buffer, and their signs from there into the codes. Between two blocks, a
+    thread that waits for this core, as a search may, gets it: the system itself would let it wait for some ticks.
     """
     if encoder.feature_map_ is not None or type(encoder)._project is not OnlineHasher._project:
         return encoder.transform(X)
@@ -63,6 +68,8 @@ def encode(encoder: OnlineHasher, X: np.ndarray) -> np.ndarray:
             if not hamming.pack_signs(made, some):
                 check_finite(block)
                 some[...] = np.packbits(made > 0, axis=1)
+            if n > step:
+                let_others_run()
     return codes
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 import numpy as np
 
 from hashstream import hamming
@@ -9,12 +11,19 @@ from hashstream.hashers import OnlineHasher
 from hashstream.table.codes import View
 from hashstream.table.encoders import encode
 
-__all__ = ["nearest", "nearest_asymmetric", "within"]
+__all__ = ["nearest", "nearest_asymmetric", "search_threads", "within"]
 
 Found = tuple[np.ndarray, np.ndarray]
 
 
-def nearest(view: View, Q: np.ndarray, k: int) -> Found:
+def search_threads(beside_a_writer: bool) -> int:
+    """How many threads a search takes: as many as there are cores, but one for a writer who is at work. A thread that
+    shares a core with it would be waited for longer than it helps."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return max(1, cores - beside_a_writer)
+
+
+def nearest(view: View, Q: np.ndarray, k: int, n_threads: int | None = None) -> Found:
     """The k items nearest to each query: distances (q, m) uint16 and slots (q, m) int64, m = min(k, items alive).
 
     Equal to a sort of all stored codes by (Hamming distance to the query's code of the same version, slot).
@@ -22,7 +31,9 @@ def nearest(view: View, Q: np.ndarray, k: int) -> Found:
     if not view.parts:
         return np.empty((len(Q), 0), np.uint16), np.empty((len(Q), 0), np.int64)
     codes = encoded(view, Q)
-    return hamming.topk_parts([(codes[part.version], *part.arrays()) for part in view.parts], k)
+    return hamming.topk_parts(
+        [(codes[part.version], *part.arrays()) for part in view.parts], k, n_threads=n_threads
+    )
 
 
 def encoded(view: View, Q: np.ndarray) -> dict[int, np.ndarray]:
@@ -30,7 +41,9 @@ def encoded(view: View, Q: np.ndarray) -> dict[int, np.ndarray]:
     return {version: encode(view.encoders[version], Q) for version in {part.version for part in view.parts}}
 
 
-def within(view: View, Q: np.ndarray, radius: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def within(
+    view: View, Q: np.ndarray, radius: int, n_threads: int | None = None
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """All items at most `radius` away: offsets (q + 1,) int64, distances uint16 and slots int64 of what was found.
 
     Within a query by ascending distance, then by slot.
@@ -39,7 +52,7 @@ def within(view: View, Q: np.ndarray, radius: int) -> tuple[np.ndarray, np.ndarr
     queries = encoded(view, Q)
     for part in view.parts:
         codes, slots, dead = part.arrays()
-        offsets, far, rows = hamming.radius(queries[part.version], codes, radius)
+        offsets, far, rows = hamming.radius(queries[part.version], codes, radius, n_threads=n_threads)
         owner = np.repeat(np.arange(len(Q)), np.diff(offsets))
         if len(dead):
             alive = ~np.isin(rows, dead)
@@ -69,7 +82,7 @@ def query_values(encoder: OnlineHasher, Q: np.ndarray) -> np.ndarray:
     return np.where(mean > 0, P / np.where(mean > 0, mean, 1), -1.0)
 
 
-def nearest_asymmetric(view: View, Q: np.ndarray, k: int) -> Found:
+def nearest_asymmetric(view: View, Q: np.ndarray, k: int, n_threads: int | None = None) -> Found:
     """As `nearest`, by the costs of `query_values`: distances (q, m) float64, slots (q, m) int64."""
     if not view.parts:
         return np.empty((len(Q), 0)), np.empty((len(Q), 0), np.int64)
@@ -78,7 +91,7 @@ def nearest_asymmetric(view: View, Q: np.ndarray, k: int) -> Found:
     for part in view.parts:
         codes, slots, dead = part.arrays()
         alive = None if not len(dead) else np.delete(np.arange(len(codes)), dead)
-        far, rows = hamming.weighted_topk(values[part.version], codes, k, subset=alive)
+        far, rows = hamming.weighted_topk(values[part.version], codes, k, subset=alive, n_threads=n_threads)
         found.append((far, slots[rows].astype(np.int64)))
     far, slots = (np.concatenate([pair[i] for pair in found], axis=1) for i in (0, 1))
     order = np.lexsort((slots, far), axis=1)[:, :k]

@@ -19,7 +19,7 @@ from hashstream.table.folder import FolderStore
 from hashstream.table.ids import as_ids
 from hashstream.table.policies import Policy
 from hashstream.table.recovery import Recovered, reread
-from hashstream.table.search import nearest, nearest_asymmetric, within
+from hashstream.table.search import nearest, nearest_asymmetric, search_threads, within
 from hashstream.table.stats import TableStats
 from hashstream.table.writing import TableWriter
 
@@ -115,7 +115,8 @@ class HashTable(TableWriter):
         """
         check_count("k", k, 1)
         view, Q = self._view_for(Q)
-        far, slots = (nearest_asymmetric if asymmetric else nearest)(view, Q, int(k))
+        search = nearest_asymmetric if asymmetric else nearest
+        far, slots = search(view, Q, int(k), search_threads(bool(self._at_work)))
         return self._named(view, slots), far
 
     def search_radius(self, Q: Any, radius: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -126,7 +127,7 @@ class HashTable(TableWriter):
         """
         check_count("radius", radius, 0)
         view, Q = self._view_for(Q)
-        offsets, far, slots = within(view, Q, int(radius))
+        offsets, far, slots = within(view, Q, int(radius), search_threads(bool(self._at_work)))
         return offsets, far, self._named(view, slots)
 
     def _view_for(self, Q: Any) -> tuple[View, np.ndarray]:

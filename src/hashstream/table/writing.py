@@ -52,6 +52,7 @@ class TableWriter:
         self._write, self._open = write, True
         self._index: Index | None = None  # made when an id is first looked up
         self._lock = threading.RLock()  # the writer's
+        self._at_work = 0  # not 0: somebody writes
         self._publish = threading.Lock()  # held for the exchange of view, reservoir and index only
         self._making = threading.Lock()  # held while the index is made
         self._background_error: Exception | None = None
@@ -256,7 +257,11 @@ class TableWriter:
                     'the table was opened with mode="read"; open it with mode="write" to change it'
                 )
             self._refuse_if_torn()
-            yield
+            self._at_work += 1
+            try:
+                yield
+            finally:
+                self._at_work -= 1
 
     def _refuse_if_closed(self) -> None:
         if not self._open:
