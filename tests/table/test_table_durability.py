@@ -1,10 +1,9 @@
-"""What a folder promises: it comes back bit for bit, refuses what is damaged, and a failed write changes nothing."""
+"""What a folder promises: it comes back bit for bit, and a write that fails or is killed changes nothing."""
 
 from __future__ import annotations
 
 import errno
 import os
-import shutil
 import signal
 import sqlite3
 from collections.abc import Callable, Iterator
@@ -15,50 +14,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from tests.table.filled_table import HASHER, as_if_killed, filled, queries
 from tests.table.slow_table import SlowTable
 from tests.table.table_worlds import rows, same_answers, same_items, same_model
 
 import hashstream as hs
-from hashstream.table import (
-    Every,
-    HashTable,
-    Never,
-    Projected,
-    TableError,
-    TableLocked,
-    failpoints,
-    folder,
-    segments,
-)
-
-HASHER = hs.FCOH(n_bits=20, random_state=3, batch_size=8)
-
-
-def filled(path: Path, batches: int = 5, **settings: object) -> tuple[HashTable, SlowTable]:
-    """A table with some batches, removals and a partial refresh, and the model of it."""
-    settings = {"policy": Never(), "reservoir_size": 8, **settings}
-    table, model = HashTable.open(path, HASHER, **settings), SlowTable(HASHER)  # type: ignore[arg-type]
-    rng = np.random.default_rng(5)
-    for i in range(batches):
-        ids = list(range(10 * i, 10 * i + 12))
-        X, y = rows(rng, 12)
-        table.ingest(ids, X, y)
-        model.ingest(ids, X, y)
-    table.remove([4, 17])
-    model.remove([4, 17])
-    assert table.refresh(9) == model.refresh(9)
-    return table, model
-
-
-def queries() -> np.ndarray:
-    return rows(np.random.default_rng(9), 3)[0]
-
-
-def as_if_killed(table: HashTable, path: Path, copied: Path) -> Path:
-    """The files as a process that is killed now leaves them; the table itself is closed."""
-    shutil.copytree(path, copied)
-    table.close()
-    return copied
+from hashstream.table import Every, HashTable, TableError, failpoints
 
 
 @pytest.mark.parametrize("closed", [True, False])
@@ -116,165 +77,6 @@ def test_bytes_that_were_never_committed_are_cut_off(tmp_path: Path) -> None:
         assert last.stat().st_size == size
         assert not (tmp_path / "t" / "features-000009.seg").exists()
         same_answers(again, model, queries())
-
-
-# ---- damage
-
-
-def corrupt(path: Path, at: int, bit: int) -> None:
-    raw = bytearray(path.read_bytes())
-    raw[at] ^= 1 << bit
-    path.write_bytes(raw)
-
-
-def opened_or_refused(path: Path, model: SlowTable, damaged: str) -> bool:
-    """Whether the folder was refused, with a sentence that names the file; if it was not, nothing may be wrong."""
-    try:
-        with HashTable.open(path, policy=Never()) as table:
-            same_answers(table, model, queries())
-            same_model(table, model)
-            table.get(list(model.items))
-            table.check()
-            same_items(table, model)
-    except TableError as error:
-        sentence = str(error)
-    else:
-        return False
-    assert damaged in sentence, f"{damaged} is damaged, but the error says: {sentence}"
-    return True
-
-
-@pytest.mark.parametrize("name", ["manifest.sqlite", "features-000000.seg", "witness"])
-def test_flipped_bits_are_refused_by_name(tmp_path: Path, name: str) -> None:
-    table, model = filled(tmp_path / "t")
-    table.close()
-    size = (tmp_path / "t" / name).stat().st_size
-    rng = np.random.default_rng(0)
-    refused = 0
-    tries = 20
-    for i in range(tries):
-        copied = tmp_path / str(i)
-        shutil.copytree(tmp_path / "t", copied)
-        corrupt(copied / name, int(rng.integers(size)), int(rng.integers(8)))
-        refused += opened_or_refused(copied, model, name)
-        shutil.rmtree(copied)
-    # Much of a small manifest is free space; what is not is the next test's.
-    assert refused == tries if name != "manifest.sqlite" else refused > 0
-
-
-@pytest.mark.parametrize(
-    ("table_name", "column"),
-    [
-        ("meta", "value"),
-        ("batches", "y"),
-        ("log", "change"),
-        ("models", "hasher"),
-        ("reservoir", "features"),
-        ("reservoir", "label"),
-        ("image", "bytes"),
-    ],
-)
-def test_whatever_the_manifest_holds_is_verified(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, table_name: str, column: str
-) -> None:
-    if table_name == "image":
-        monkeypatch.setattr(folder, "LOG_ROWS", 1)
-    table, model = filled(tmp_path / "t")
-    table.close()
-    path = tmp_path / "t" / "manifest.sqlite"
-    db = sqlite3.connect(path)
-    held = [value for (value,) in db.execute(f"SELECT {column} FROM {table_name}")]
-    held = [value.encode() if isinstance(value, str) else value for value in held if value is not None]
-    db.close()
-    assert held
-    raw = path.read_bytes()
-    whole = max(held, key=len)
-    start = whole[:48]
-    at = raw.find(start)
-    while at >= 0:  # rows that were deleted lie there too
-        corrupt(path, at + len(start) // 2, 2)
-        at = raw.find(start, at + 1)
-    assert opened_or_refused(tmp_path / "t", model, "manifest.sqlite")
-
-
-def test_flipped_features_are_refused_by_whoever_reads_them(tmp_path: Path) -> None:
-    table, _ = filled(tmp_path / "t")
-    table.close()
-    corrupt(tmp_path / "t" / "features-000000.seg", segments.START + 48 * 14, 3)
-    with HashTable.open(tmp_path / "t", policy=Never()) as again:
-        assert again.search(queries(), 3)[0].shape == (3, 3)  # which reads no features
-        for read in (again.check, again.refresh, lambda: again.get([12])):
-            with pytest.raises(TableError, match=r"features-000000\.seg .*damaged"):
-                read()
-        assert again.get([45]).features is not None
-
-
-def test_flipped_features_of_the_log_are_refused_at_once(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The model would be learned from them again, and batches that are not small stand in a segment only."""
-    monkeypatch.setattr(folder, "SMALL_BATCH", 0)
-    table, _ = filled(tmp_path / "t")
-    path = as_if_killed(table, tmp_path / "t", tmp_path / "killed")
-    corrupt(path / "features-000000.seg", segments.START + 48 * 40, 3)
-    with pytest.raises(TableError, match=r"features-000000\.seg .*damaged"):
-        HashTable.open(path)
-
-
-@pytest.mark.parametrize("name", ["manifest.sqlite", "features-000000.seg", "witness"])
-@pytest.mark.parametrize("share", [0.0, 0.3, 0.7, 0.99])
-def test_truncated_files_are_refused_by_name(tmp_path: Path, name: str, share: float) -> None:
-    table, model = filled(tmp_path / "t")
-    table.close()
-    os.truncate(tmp_path / "t" / name, int(share * (tmp_path / "t" / name).stat().st_size))
-    assert opened_or_refused(tmp_path / "t", model, name)
-
-
-@pytest.mark.parametrize("name", ["features-000000.seg", "manifest.sqlite"])
-def test_missing_files_are_refused_by_name(tmp_path: Path, name: str) -> None:
-    table, _ = filled(tmp_path / "t")
-    table.close()
-    (tmp_path / "t" / name).unlink()
-    with pytest.raises(TableError, match="is not a table yet" if name == "manifest.sqlite" else name):
-        HashTable.open(tmp_path / "t")
-
-
-@pytest.mark.parametrize("cut", [0.2, 0.6, 0.9])
-def test_a_log_that_lost_acknowledged_commits_is_refused(tmp_path: Path, cut: float) -> None:
-    """SQLite itself takes a log that ends early, or has a damaged frame, for a shorter one."""
-    table, _ = filled(tmp_path / "t")
-    path = as_if_killed(table, tmp_path / "t", tmp_path / "killed")
-    log = path / "manifest.sqlite-wal"
-    os.truncate(log, int(cut * log.stat().st_size))
-    with pytest.raises(TableError, match=r"manifest\.sqlite .*damaged|is not the manifest|does not say"):
-        HashTable.open(path)
-
-
-def test_a_newer_format_is_refused_with_a_sentence(tmp_path: Path) -> None:
-    table, _ = filled(tmp_path / "t")
-    table.close()
-    shutil.copytree(tmp_path / "t", tmp_path / "u")
-    with sqlite3.connect(tmp_path / "t" / "manifest.sqlite") as db:
-        db.execute("PRAGMA user_version = 99")
-    db.close()
-    with pytest.raises(TableError, match=r"manifest\.sqlite has format 99.*update hashstream"):
-        HashTable.open(tmp_path / "t")
-    segment = tmp_path / "u" / "features-000000.seg"
-    raw = bytearray(segment.read_bytes())
-    raw[8:12] = (7).to_bytes(4, "little")
-    segment.write_bytes(raw)
-    with pytest.raises(TableError, match=r"features-000000\.seg has format 7.*update hashstream"):
-        HashTable.open(tmp_path / "u")
-
-
-def test_files_of_another_table_are_refused(tmp_path: Path) -> None:
-    for name in ("t", "u"):
-        filled(tmp_path / name)[0].close()
-    for name in ("features-000000.seg", "witness"):
-        shutil.copytree(tmp_path / "t", tmp_path / name)
-        shutil.copy(tmp_path / "u" / name, tmp_path / name / name)
-        with pytest.raises(TableError, match=name):
-            HashTable.open(tmp_path / name)
 
 
 # ---- failing writes
@@ -415,89 +217,3 @@ def test_killed_at_a_fail_point_nothing_acknowledged_is_lost(tmp_path: Path, nam
             candidates.append(same)
             wanted.close()
         assert any(candidates)
-
-
-# ---- who may open it
-
-
-def test_one_writer_and_it_is_named(tmp_path: Path) -> None:
-    table, model = filled(tmp_path / "t")
-    with pytest.raises(TableLocked, match=rf"process {os.getpid()} on .*, since .*mode=\"read\""):
-        HashTable.open(tmp_path / "t")
-    with HashTable.open(tmp_path / "t", mode="read") as reader:
-        same_answers(reader, model, queries())
-        with pytest.raises(TableError, match='mode="read"'):
-            reader.remove([1])
-    table.close()
-    HashTable.open(tmp_path / "t").close()
-
-
-@pytest.mark.parametrize("policy", [Never, Projected])
-def test_a_reader_sees_what_was_committed_when_it_reloads(tmp_path: Path, policy: type) -> None:
-    rng = np.random.default_rng(8)
-    X, y = rows(rng, 20)
-    table = HashTable.open(tmp_path / "t", HASHER, policy=policy())
-    with HashTable.open(tmp_path / "t", mode="read") as reader:
-        assert not reader.reload()
-        for i in range(6):
-            table.ingest(range(20 * i, 20 * i + 20), X + i, y)
-            assert len(reader) == 20 * i
-            if i == 2:
-                table.remove([3])
-                table.ingest([3], X[:1], y[:1])
-                table.flush()
-            if i == 4:
-                table.refresh()
-                table.compact()
-            assert reader.reload()
-            assert [a.tolist() for a in reader.search(X, 9)] == [a.tolist() for a in table.search(X, 9)]
-            assert reader.get([3, 5]).codes.tolist() == table.get([3, 5]).codes.tolist()
-            assert reader.stats().versions == table.stats().versions
-        assert not reader.reload()
-    table.close()
-
-
-def test_a_snapshot_is_a_table_of_its_own(tmp_path: Path) -> None:
-    table, model = filled(tmp_path / "t", segment_bytes=1000)
-    table.snapshot(tmp_path / "copy")
-    with pytest.raises(TableError, match="there already"):
-        table.snapshot(tmp_path / "copy")
-    X, y = rows(np.random.default_rng(1), 9)
-    table.ingest(range(200, 209), X, y)
-    with HashTable.open(tmp_path / "copy", policy=Never()) as copied:
-        same_answers(copied, model, queries())
-        same_items(copied, model)
-        copied.check()
-        copied.ingest(range(200, 209), X, y)
-        assert [a.tolist() for a in copied.search(X, 9)] == [a.tolist() for a in table.search(X, 9)]
-    table.close()
-
-
-def test_a_table_in_memory_can_be_kept_by_a_snapshot(tmp_path: Path) -> None:
-    table, model = filled(None)  # type: ignore[arg-type]
-    table.snapshot(tmp_path / "t")
-    with HashTable.open(tmp_path / "t", policy=Never()) as kept:
-        for order, entry in enumerate(sorted(model.items.values(), key=lambda entry: entry.order)):
-            entry.order = order
-        same_answers(kept, model, queries())
-        same_items(kept, model)
-        same_model(kept, model)
-        kept.check()
-
-
-def test_a_folder_that_exists_needs_no_hasher_and_takes_no_other(tmp_path: Path) -> None:
-    with pytest.raises(TableError, match="needs a hasher="):
-        HashTable.open(tmp_path / "t")
-    with pytest.raises(TableError, match="not a table"):
-        HashTable.open(tmp_path / "t", mode="read")
-    filled(tmp_path / "t")[0].close()
-    HashTable.open(tmp_path / "t", HASHER).close()
-    with pytest.raises(TableError, match="n_bits=20, not with n_bits=21"):
-        HashTable.open(tmp_path / "t", hs.FCOH(n_bits=21, random_state=3, batch_size=8))
-    with pytest.raises(TableError, match="made with FCOH, not with LSH"):
-        HashTable.open(tmp_path / "t", hs.LSH(n_bits=20))
-    with pytest.raises(TableError, match="features are kept"):
-        HashTable.open(tmp_path / "t", policy=Projected())
-    with pytest.raises(TableError, match="keep_features=True"):
-        HashTable.open(tmp_path / "t", keep_features=False)
-    HashTable.open(tmp_path / "t").close()

@@ -1,0 +1,105 @@
+"""`hashstream table stats`, `refresh`, `remove`, `compact`, `check`, `snapshot`: pages, sentences, exit codes."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import numpy as np
+from tests.cli_table.commands import X, Y, items, table
+from typer.testing import CliRunner
+
+from hashstream import cli
+from hashstream.table import HashTable
+
+
+def test_stats_page_and_json(digits: Path) -> None:
+    table("remove", "t", 3, 4)
+    with HashTable.open("t", mode="read") as opened:
+        found = opened.stats()
+    page = table("stats", "t")
+    assert "method FCOH, 32 bits, has learned from 1,000 rows" in page
+    assert "items 998; 2 removed or replaced still take room: hashstream table compact" in page
+    assert f"versions alive {len(found.versions)} version {found.newest_version}: 100 items (now)" in page
+    assert f"stale {found.stale:.1%} of the codes are of older functions" in page
+    assert f"mAP as stored {found.drift.mean_average_precision:.3f}" in page
+    assert f"mAP if refreshed {found.drift.fresh_mean_average_precision:.3f}" in page
+    assert "features-000000.seg" in page
+    facts = json.loads(CliRunner().invoke(cli.app, ["table", "stats", "t", "--json"]).stdout)
+    assert facts["n_items"] == 998
+    assert facts["method"] == "FCOH"
+    assert facts["versions"] == {str(version): n for version, n in found.versions.items()}
+    assert facts["drift"]["bit_flips"] == found.drift.bit_flips
+    assert facts["files"]["manifest.sqlite"] > 0
+
+
+def test_stats_say_what_cannot_be_said() -> None:
+    table("create", "t")
+    page = table("stats", "t")
+    assert "versions alive none: the table is empty" in page
+    assert "bit flips too little data: the table is empty" in page
+    assert "mAP as stored too little data: 0 labelled items in the reservoir, 20 are needed" in page
+    np.savez("few.npz", x=X[:15], y=Y[:15])
+    table("ingest", "t", "few.npz")
+    assert "bit flips too little data: 15 items in the reservoir, 20 are needed" in table("stats", "t")
+    facts = json.loads(CliRunner().invoke(cli.app, ["table", "stats", "t", "--json"]).stdout)
+    assert facts["drift"]["bit_flips"] is None
+    assert "too little data" in facts["drift"]["reasons"]["bit_flips"]
+
+
+def test_refresh(digits: Path) -> None:
+    said = table("refresh", "t", "--budget", 250)
+    assert "250 codes made anew; 65.0% are stale still." in said
+    assert "650 codes made anew; none is stale." in table("refresh", "t")
+    assert "0 codes made anew; none is stale" in table("refresh", "t")
+    assert "every code is of the functions of now" in table("stats", "t")
+
+
+def test_remove_and_compact(digits: Path) -> None:
+    size = sum(path.stat().st_size for path in digits.glob("features*"))
+    assert "not in the table: 5000. Nothing was removed" in table("remove", "t", 1, 5000, code=2)
+    assert "say what to remove" in table("remove", "t", code=2)
+    assert "1 items removed, 999 are left." in table("remove", "t", 1, 5000, "--missing-ok")
+    np.save("gone.npy", np.arange(100, 400))
+    Path("gone.txt").write_text("400\n401\n\n")
+    assert "300 items removed, 699 are left." in table("remove", "t", "--ids", "gone.npy")
+    assert "2 items removed, 697 are left." in table("remove", "t", "--ids", "gone.txt")
+    before = items()
+    assert set(before) == set(range(1000)) - {1} - set(range(100, 402))
+    assert "303 rows dropped" in table("compact", "t")
+    assert items() == before
+    assert sum(path.stat().st_size for path in digits.glob("features*")) < 0.75 * size
+    assert "Nothing to do" in table("compact", "t")
+    table("create", "w")
+    np.savez("words.npz", x=X[:30], y=Y[:30], ids=[str(i) for i in range(29)] + ["a b"])
+    table("ingest", "w", "words.npz", "--text")
+    assert "2 items removed, 28 are left." in table("remove", "w", 7, "a b")
+
+
+def test_check_names_what_is_damaged(digits: Path) -> None:
+    said = table("check", "t", "--sample", 500)
+    assert "Nothing is damaged: 4 batches with 1,000 rows" in said
+    assert "500 codes are what their version makes" in said
+    segment = digits / "features-000000.seg"
+    raw = bytearray(segment.read_bytes())
+    raw[-5000] ^= 1
+    segment.write_bytes(raw)
+    assert "features-000000.seg" in (said := table("check", "t", code=1))
+    assert "damaged" in said
+    segment.write_bytes(raw[:-5000])
+    assert "features-000000.seg" in table("check", "t", code=1)
+    assert "nowhere is not a table" in table("check", "nowhere", code=2)
+
+
+def test_snapshot(digits: Path) -> None:
+    assert "Copied to copy" in table("snapshot", "t", "copy")
+    assert items("copy") == items()
+    assert "copy is there already" in table("snapshot", "t", "copy", code=2)
+
+
+def test_a_second_writer_is_told_who_writes(digits: Path) -> None:
+    with HashTable.open("t"):
+        assert f"open for writing by process {os.getpid()}" in table("ingest", "t", "first.npz", code=2)
+        assert "1,000 items" in table("search", "t", "first.npz", "--first", 2)  # readers are welcome
+        assert "Nothing is damaged" in table("check", "t")

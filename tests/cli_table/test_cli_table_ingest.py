@@ -1,0 +1,227 @@
+"""`hashstream table create` and `ingest`: what goes in comes out, stopping and going on, sentences for mistakes."""
+
+from __future__ import annotations
+
+import os
+import signal
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from tests.cli_table.commands import X, Y, items, table, written
+
+import hashstream as hs
+from hashstream.cli.table_common import policy_of
+from hashstream.cli.table_ingest import apart
+from hashstream.table import Eager, Every, Gated, HashTable, Lazy, Never, Projected
+
+COMMANDS = ["create", "ingest", "search", "stats", "remove", "refresh", "check", "compact", "snapshot"]
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_help_teaches_with_an_example(command: str) -> None:
+    said = table(command, "--help").replace("│", " ")
+    assert "Example:" in said
+    assert f"hashstream table {command}" in " ".join(said.split()[6:])
+
+
+def test_create_says_what_it_made_and_refuses_twice() -> None:
+    assert "a: an empty table, FCOH, 64 bits." in table("create", "a", "--set", "feature_map=center")
+    with HashTable.open("a") as made:
+        assert made.hasher.get_params()["feature_map"] == "center"
+        assert made.hasher.get_params()["random_state"] == 0
+    assert "a is a table already" in table("create", "a", code=2)
+    assert "there is no method FOCH" in table("create", "b", "--method", "FOCH", code=2)
+    assert "needs Python" in table("create", "b", "--method", "mine:Method", code=2)
+    assert "what --bits and --seed decide" in table("create", "b", "--set", "n_bits=3", code=2)
+    assert "FCOH does not have it" in table("create", "b", "--set", "colour=3", code=2)
+    assert "batch_size" in table("create", "b", "--set", "batch_size=0", code=2)
+    assert not Path("b").exists()
+
+
+@pytest.mark.parametrize("suffix", ["csv", "npz", "npy", "parquet"])
+def test_every_format_gives_the_same_table(suffix: str) -> None:
+    arguments = written(suffix)
+    table("create", "t", "--bits", 32)
+    said = table("ingest", "t", *arguments, "--batch", 400)
+    assert "1,000 rows" in said
+    assert "1,000 new. t has 1,000 items" in said
+    with HashTable.open(None, hs.FCOH(32, random_state=0)) as model:
+        for part in (slice(0, 400), slice(400, 800), slice(800, 1000)):
+            rows = range(1000)[part]
+            model.ingest([f"digit {i}" for i in rows], X[part], [f"class {y}" for y in Y[part]])
+        with HashTable.open("t", mode="read") as opened:
+            ids, far = opened.search(X[1000:1050], 20)
+            assert ids.tolist() == model.search(X[1000:1050], 20)[0].tolist()
+            assert far.tolist() == model.search(X[1000:1050], 20)[1].tolist()
+            assert opened.stats().versions == model.stats().versions
+            names = [f"digit {i}" for i in range(0, 1000, 7)]
+            assert opened.get(names).labels == model.get(names).labels
+            assert opened.get(names).features.tobytes() == X[:1000:7].tobytes()  # type: ignore[union-attr]
+
+
+def test_doubles_and_what_follows_them() -> None:
+    doubles = X[:200].astype(np.float64) / 3
+    np.savez("a.npz", x=doubles, y=Y[:200])
+    table("create", "t")
+    table("ingest", "t", "a.npz", "--double")
+    assert items()[7][0] == doubles[7].tolist()
+    assert "200 there already" in table("ingest", "t", "a.npz")  # compared as doubles without being told
+
+
+def test_the_same_command_goes_on_and_never_learns_twice(digits: Path) -> None:
+    before = digits.stat(), items()
+    assert "0 new, 1,000 there already" in table("ingest", "t", "first.npz")
+    with HashTable.open("t") as opened:
+        assert opened.stats().n_seen == 1000
+    assert items() == before[1]
+    assert "1,000 there already" in table("ingest", "t", "first.npz", "--resume")
+    assert "0 new, 1,000 replaced" in table("ingest", "t", "first.npz", "--again")
+    with HashTable.open("t") as opened:
+        assert opened.stats().n_seen == 2000
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGTERM") or os.name == "nt", reason="signals of POSIX")
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_stopped_after_a_batch_and_gone_on(monkeypatch: pytest.MonkeyPatch, number: signal.Signals) -> None:
+    np.savez("rows.npz", x=X[:1000], y=Y[:1000])
+    table("create", "t", "--bits", 32)
+    ingest, calls = HashTable.ingest, []
+
+    def interrupted(self: HashTable, *batch: Any) -> None:
+        calls.append(len(batch[0]))
+        if len(calls) == 3:
+            os.kill(os.getpid(), number)  # in the middle: the batch is finished all the same
+        ingest(self, *batch)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(HashTable, "ingest", interrupted)
+        said = table("ingest", "t", "rows.npz", "--batch", 200, code=128 + number)
+    assert (
+        "stopped behind row 599 of rows.npz: its first 600 rows are stored. The same command goes on." in said
+    )
+    assert len(items()) == 600
+    assert "1,000 rows" in (said := table("ingest", "t", "rows.npz", "--batch", 200))
+    assert "400 new, 600 there already" in said
+    table("create", "u", "--bits", 32)
+    table("ingest", "u", "rows.npz", "--batch", 200)
+    with HashTable.open("t") as stopped, HashTable.open("u") as whole:
+        assert stopped.hasher.projection_.tobytes() == whole.hasher.projection_.tobytes()
+        assert stopped.stats().versions == whole.stats().versions
+
+
+def test_changed_rows_replace_what_was_there(digits: Path) -> None:
+    changed, ids = X[:1000].copy(), np.arange(1000)
+    changed[17] += 1
+    labels = Y[:1000].copy()
+    labels[18] = 3 if labels[18] != 3 else 4
+    np.savez("second.npz", x=changed, y=labels, ids=ids)
+    assert "0 new, 2 replaced, 998 there already" in table("ingest", "t", "second.npz")
+    now = items()
+    assert now[17] == (changed[17].tolist(), int(Y[17]))
+    assert now[18] == (X[18].tolist(), int(labels[18]))
+    assert len(now) == 1000
+
+
+def test_rows_without_ids_never_overwrite_others(digits: Path) -> None:
+    np.savez("second.npz", x=X[1000:1200], y=Y[1000:1200])
+    said = table("ingest", "t", "second.npz", code=2)
+    assert (
+        "second.npz has no ids, so row 0 would be item 0, and the table has another item of that id" in said
+    )
+    assert "--first-id" in said
+    assert "Stopped before the first row of second.npz" in said
+    assert "200 new" in table("ingest", "t", "second.npz", "--first-id", 1000)
+    now = items()
+    assert len(now) == 1200
+    assert now[1003] == (X[1003].tolist(), int(Y[1003]))
+    assert now[3] == (X[3].tolist(), int(Y[3]))
+
+
+def test_rows_of_several_files_count_on() -> None:
+    np.savez("a.npz", x=X[:150], y=Y[:150])
+    np.savez("b.npz", x=X[150:250], y=Y[150:250])
+    table("create", "t")
+    assert "250 rows" in table("ingest", "t", "a.npz", "b.npz", "--batch", 40)
+    assert items() == {i: (X[i].tolist(), int(Y[i])) for i in range(250)}
+
+
+def test_an_id_that_comes_twice_is_replaced_by_the_later() -> None:
+    np.savez("a.npz", x=X[:6], y=Y[:6], ids=["a", "b", "a", "a", "c", "b"])
+    table("create", "t")
+    assert "3 new, 3 replaced" in table("ingest", "t", "a.npz")
+    assert items() == {one: (X[i].tolist(), int(Y[i])) for one, i in (("a", 3), ("c", 4), ("b", 5))}
+    parts = list(apart(np.array([1, 1, 2, 3, 1, 2])))
+    assert [(part.start, part.stop) for part in parts] == [(0, 1), (1, 4), (4, 6)]
+    assert list(apart(np.empty(0))) == []
+
+
+def test_storing_without_learning(digits: Path) -> None:
+    np.save("more.npy", X[1000:1100])
+    said = table("ingest", "t", "more.npy", "--first-id", 1000, code=2)
+    assert "FCOH learns from labels, and more.npy has none: name them with --label" in said
+    assert "100 new" in table("ingest", "t", "more.npy", "--first-id", 1000, "--no-learn")
+    assert "100 there already" in table("ingest", "t", "more.npy", "--first-id", 1000, "--no-learn")
+    assert items()[1042] == (X[1042].tolist(), None)
+    with HashTable.open("t") as opened:
+        assert opened.stats().n_seen == 1000
+
+
+def test_a_bad_row_is_told_with_its_place_and_what_is_stored() -> None:
+    bad = X[:500].copy()
+    bad[333, 5] = np.nan
+    np.savez("bad.npz", x=bad, y=Y[:500])
+    table("create", "t")
+    said = table("ingest", "t", "bad.npz", "--batch", 100, code=2)
+    assert "NaN" in said
+    assert "Stopped behind row 299 of bad.npz: its first 300 rows are stored." in said
+    assert len(items()) == 300
+    np.savez("narrow.npz", x=X[:5, :9], y=Y[:5])
+    assert "9" in table("ingest", "t", "narrow.npz", "--first-id", 900, code=2)
+    assert "there is no file none.npz" in table("ingest", "t", "none.npz", code=2)
+    assert "--resume passes over" in table("ingest", "t", "bad.npz", "--resume", "--again", code=2)
+    assert "there is no folder nowhere" in table("ingest", "nowhere", "bad.npz", code=2)
+    Path("empty").mkdir()
+    assert "empty is not a table" in table("ingest", "empty", "bad.npz", code=2)
+
+
+def test_data_sets_by_name() -> None:
+    table("create", "t", "--bits", 32)
+    assert "1,797 new" in table("ingest", "t", "digits")
+    assert "digits is a data set, not a file" in table("ingest", "t", "digits", "--id", "id", code=2)
+    assert "5 queries against 1,797 items" in table("search", "t", "digits", "--first", 5)
+
+
+def test_policies_as_people_type_them() -> None:
+    for text, kind in (("eager", Eager), ("gated", Gated), ("lazy", Lazy), ("never", Never)):
+        assert type(policy_of(text)) is kind
+    assert policy_of("Every:7") == Every(7)
+    assert policy_of("projected:9") == Projected(9)
+    assert policy_of("gated:0.25") == Gated(theta=0.25)
+    share = policy_of("lazy:0.5")
+    assert isinstance(share, Lazy)
+    assert share.share == 0.5
+    for text, says in (("sometimes", "it has to be eager"), ("eager:3", "takes no number"), ("every:0", "at least 1"),
+                       ("every:x", "every:x")):  # fmt: skip
+        with pytest.raises(ValueError, match=says):
+            policy_of(text)
+    np.savez("rows.npz", x=X[:600], y=Y[:600])
+    table("create", "t")
+    table("ingest", "t", "rows.npz", "--batch", 100, "--policy", "eager", "--durability", "fast")
+    with HashTable.open("t", mode="read") as opened:
+        assert len(opened.stats().versions) == 1
+    refusal = table("ingest", "t", "rows.npz", "--policy", "projected:5", code=2)
+    assert "Projected does not suit t, where features are kept" in refusal
+
+
+def test_without_features() -> None:
+    np.savez("rows.npz", x=X[:600], y=Y[:600])
+    table("create", "t", "--no-features")
+    table("ingest", "t", "rows.npz", "--batch", 100)
+    said = table("ingest", "t", "rows.npz", code=2)  # nobody can tell whether these are the same rows
+    assert "the table has an item of that id" in said
+    assert "go on where an earlier run stopped with --resume" in said
+    assert "600 there already" in table("ingest", "t", "rows.npz", "--resume")
+    assert "no features are kept" in table("search", "t", "--like", 3, code=2)
+    assert "3 queries against 600 items" in table("search", "t", "rows.npz", "--first", 3)
