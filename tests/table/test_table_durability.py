@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import shutil
 import signal
 import sqlite3
 from collections.abc import Callable, Iterator
@@ -11,6 +12,7 @@ from functools import partial
 from itertools import islice
 from multiprocessing import get_all_start_methods, get_context
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -136,17 +138,48 @@ def test_a_failed_call_leaves_the_policy_where_it_was(tmp_path: Path) -> None:
     table.close()
 
 
-def test_labels_that_a_folder_cannot_hold_are_refused_whole(tmp_path: Path) -> None:
+STRANGE_LABELS: list[tuple[Any, str]] = [
+    ([(1, 2), (1, 3), (1, 2)], r"y\[0\] is of type tuple"),
+    (["a", None, "b"], r"y\[1\] is of type NoneType"),
+    ([b"a", b"b", b"a"], "y is of bytes8"),
+    ([1j, 2.0, 1j], "y is of complex128"),
+    (np.array(["2024-01-01"] * 3, "M8[D]"), r"y is of datetime64\[D\]"),
+]
+
+
+@pytest.mark.parametrize("kept", [True, False])
+@pytest.mark.parametrize(("labels", "says"), STRANGE_LABELS)
+def test_labels_that_a_folder_cannot_hold_are_refused_whole(
+    tmp_path: Path, labels: Any, says: str, kept: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also in memory: what a program does there, it must be able to do with a folder."""
     X, _ = rows(np.random.default_rng(1), 3)
-    with HashTable.open(tmp_path / "t", HASHER) as table:
-        with pytest.raises(TypeError, match=r"y\[0\] is a tuple"):
-            table.ingest([1, 2, 3], X, [(1, 2), (1, 3), (1, 2)])
+    with HashTable.open(tmp_path / "t" if kept else None, HASHER) as table:
+        with monkeypatch.context() as patch:
+            patch.setattr(hs.FCOH, "partial_fit", lambda *_: pytest.fail("it has begun to learn"))
+            with pytest.raises(TypeError, match=f"{says}: a table takes labels that are strings"):
+                table.ingest([1, 2, 3], X, labels)
         assert len(table) == 0
         assert not hasattr(table.hasher, "n_seen_")
-        table.ingest([1, 2, 3], X, ["a", 2, "a"])
-        assert table.get([3, 2]).labels == ["a", 2]
-    with HashTable.open(tmp_path / "t") as table:
-        assert table.get([3, 2]).labels == ["a", 2]
+
+
+def test_mixed_labels_come_back_as_python_has_them(tmp_path: Path) -> None:
+    X, _ = rows(np.random.default_rng(1), 12)
+    mixed = np.array([["b", np.int64(2), np.bool_(True), np.float32(0.5)][i % 4] for i in range(12)], object)
+    matrix = np.array([[True, 0, 1.0], [0, 1, False]] * 6, object)
+    for name, y, second in (("t", mixed, [2, "b"]), ("u", matrix, [[0, 1, 0], [1, 0, 1]])):
+        with HashTable.open(None, HASHER) as table, HashTable.open(tmp_path / name, HASHER) as stored:
+            for one in (table, stored):
+                one.ingest(range(12), X, y)
+                one.ingest(range(12, 18), X[:6], y[:6])
+            shutil.copytree(tmp_path / name, tmp_path / f"{name} killed")
+            with HashTable.open(tmp_path / f"{name} killed") as again:
+                for one in (table, stored, again):
+                    assert [
+                        getattr(label, "tolist", lambda label=label: label)()
+                        for label in one.get([1, 0]).labels
+                    ] == second
+                    assert one.hasher.transform(X).tobytes() == table.hasher.transform(X).tobytes()
 
 
 # ---- killed at a fail-point

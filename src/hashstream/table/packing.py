@@ -16,6 +16,7 @@ __all__ = [
     "pack",
     "pack_label",
     "pack_labels",
+    "plain_labels",
     "unpack",
     "unpack_label",
     "unpack_labels",
@@ -65,17 +66,35 @@ def unpack(raw: bytes) -> dict[str, np.ndarray]:
 # ---- labels: exactly what was given, since the model is learned from them again
 
 
+LABELS = "a table takes labels that are strings, real numbers or booleans"
+
+
+def plain_labels(y: np.ndarray) -> np.ndarray:
+    """Labels, (n,) or (n, C), in a copy that comes back the same from a folder; objects are what Python has for them.
+
+    A TypeError names a label that a folder cannot hold.
+    """
+    if y.dtype.kind in "iufbU":
+        return y.copy()
+    if y.dtype.kind not in "OT":
+        raise TypeError(f"y is of {y.dtype.name}: {LABELS}")
+    if y.ndim == 2:
+        values = np.array([[_plain(label, row) for label in labels] for row, labels in enumerate(y.tolist())])
+        if values.dtype.kind not in "iufb":
+            raise TypeError(f"y is a matrix of shape {y.shape} that does not hold numbers only: {LABELS}")
+        return values
+    out = np.empty(len(y), object)
+    out[:] = [_plain(label, row) for row, label in enumerate(y.tolist())]
+    return out
+
+
 def pack_labels(y: np.ndarray | None) -> bytes | None:
-    """The labels of a batch, (n,) or (n, C); a TypeError names a label that a folder cannot hold."""
+    """The labels of a batch as `plain_labels` has them."""
     if y is None:
         return None
-    if y.dtype.kind in "iufbU":
-        return pack({"y": y})
     if y.dtype.kind != "O":
-        raise TypeError(
-            f"y is of {y.dtype}: a table on disk takes labels that are strings, numbers or booleans"
-        )
-    text = json.dumps([_plain(label, row) for row, label in enumerate(y.tolist())])
+        return pack({"y": y})
+    text = json.dumps(y.tolist())
     return pack({"json": np.frombuffer(text.encode(), np.uint8)})
 
 
@@ -96,7 +115,7 @@ def pack_label(label: Any) -> str:
     if isinstance(label, np.ndarray):
         return json.dumps(label.astype(int).tolist())
     label = label.item() if isinstance(label, np.generic) else label
-    return str(label) if type(label) is int else json.dumps(_plain(label, 0))
+    return str(label) if type(label) is int else json.dumps(label)
 
 
 def unpack_label(text: str) -> Any:
@@ -105,11 +124,10 @@ def unpack_label(text: str) -> Any:
 
 
 def _plain(label: Any, row: int) -> Any:
+    label = label.item() if isinstance(label, np.generic) else label
     if isinstance(label, (str, bool, int, float)):
         return label
-    raise TypeError(
-        f"y[{row}] is a {type(label).__name__}: a table on disk takes labels that are strings, numbers or booleans"
-    )
+    raise TypeError(f"y[{row}] is of type {type(label).__name__}: {LABELS}")
 
 
 def checked(where: str, found: int, *fields: Any) -> None:

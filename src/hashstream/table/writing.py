@@ -21,6 +21,7 @@ from hashstream.table.errors import TableError
 from hashstream.table.folder import FolderStore
 from hashstream.table.ids import MAX_SLOTS, Index, as_ids, column_of, repeated
 from hashstream.table.learning import learn
+from hashstream.table.packing import plain_labels
 from hashstream.table.policies import Facts, Policy, Projected
 from hashstream.table.recovery import Recovered
 from hashstream.table.refresh import recode_features, recode_projected, smallest_versions, stale_parts
@@ -70,7 +71,7 @@ class TableWriter:
         """
         with self._writing():
             ids, X = self._batch(ids, X)
-            y = None if y is None else as_labels(y).copy()  # it is kept, and the caller's may change
+            y = None if y is None else plain_labels(as_labels(y))  # it is kept, and the caller's may change
             learner, kept = self._hasher._remember(), self._policy.state()
             # The first batch draws from a generator that was given as random_state, which `_put_back` cannot undo.
             unlearned = None if hasattr(self._hasher, "n_seen_") else copy.deepcopy(self._hasher)
