@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -225,3 +226,48 @@ def test_things_of_the_wrong_kind_are_named() -> None:
         HashTable.open(None, "FCOH")  # type: ignore[arg-type]
     with pytest.raises(TableError, match="needs a hasher="):
         HashTable.open(None)
+
+
+@pytest.mark.parametrize("kept", [True, False])
+def test_bad_queries_are_refused_in_the_name_of_the_tables_own_method(tmp_path: Path, kept: bool) -> None:
+    with HashTable.open(tmp_path / "t" if kept else None, hs.HCOH(n_bits=8, random_state=0)) as table:
+        table.ingest(np.arange(40), X, Y)
+        for Q, says in (
+            (X[:, :5], "X has 5 features, but HCOH is expecting 12 features"),
+            (X[:0], "minimum of 1 is required by HCOH"),
+            (X[0], "Expected 2D array, got 1D array"),
+        ):
+            for ask in (
+                table.search,
+                lambda Q: table.search(Q, asymmetric=True),
+                lambda Q: table.search_radius(Q, 2),
+            ):
+                with pytest.raises(ValueError, match=says) as refusal:
+                    ask(Q)
+                assert "LSH" not in str(refusal.value)
+
+
+@pytest.mark.parametrize("fitted", [True, False])
+def test_columns_of_data_frames_count_by_position_without_a_warning(tmp_path: Path, fitted: bool) -> None:
+    pandas = pytest.importorskip("pandas")
+    hasher = hs.HCOH(n_bits=8, random_state=0)
+    frame = pandas.DataFrame(X, columns=[f"f{i}" for i in range(X.shape[1])])
+    if fitted:
+        hasher.fit(frame, Y)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with (
+            HashTable.open(None, hasher, policy=Never()) as plain,
+            HashTable.open(tmp_path / "t", hasher, policy=Never()) as named,
+        ):
+            for i in range(2):
+                some = slice(20 * i, 20 * i + 20)
+                plain.ingest(np.arange(40)[some], X[some], Y[some])
+                named.ingest(np.arange(40)[some], frame[some], Y[some])
+            for asymmetric in (False, True):
+                wanted = plain.search(X[:4], 9, asymmetric=asymmetric)
+                found = named.search(frame[:4], 9, asymmetric=asymmetric)
+                assert [a.tolist() for a in found] == [a.tolist() for a in wanted]
+            assert named.stats().drift == plain.stats().drift
+            assert named.check()["codes"] == 40
+            assert named.refresh() == plain.refresh()

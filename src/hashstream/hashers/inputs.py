@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import validate_data
 
-__all__ = ["all_finite", "check_count", "check_finite", "check_rows", "is_positive"]
+__all__ = ["all_finite", "check_count", "check_finite", "check_rows", "is_positive", "without_names"]
 
 
 def check_rows(estimator: Any, X: Any, *, first: bool) -> np.ndarray:
@@ -32,6 +32,11 @@ def check_rows(estimator: Any, X: Any, *, first: bool) -> np.ndarray:
             estimator, X, reset=first, dtype=dtype, ensure_all_finite=False, ensure_min_features=1
         )
     return X
+
+
+def without_names(X: Any) -> Any:
+    """X, where it is a data frame as an array: columns count by their position."""
+    return np.asarray(X) if hasattr(X, "__dataframe__") else X
 
 
 def all_finite(X: np.ndarray) -> bool:

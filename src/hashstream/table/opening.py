@@ -73,6 +73,7 @@ def open_table(
                 "items tell"
             )
         hasher = copy.deepcopy(hasher)
+        hasher.__dict__.pop("feature_names_in_", None)  # columns count by their position here
         hasher._check_parameters()
         if folder is None:
             fresh = Recovered(_empty(hasher), hasher, Reservoir(reservoir_size), 0)

@@ -11,7 +11,7 @@ from typing import Any, Self
 import numpy as np
 
 from hashstream.hashers import OnlineHasher
-from hashstream.hashers.inputs import check_count, check_rows
+from hashstream.hashers.inputs import check_count, check_rows, without_names
 from hashstream.table import opening, upkeep
 from hashstream.table.codes import View, locate
 from hashstream.table.errors import Overtaken, SegmentMissing
@@ -134,7 +134,10 @@ class HashTable(TableWriter):
         self._refuse_if_closed()
         view = self._view
         if view.newest >= 0:
-            return view, check_rows(view.encoders[view.newest], Q, first=False)
+            # In the name of the table's own method, of which an encoder may be a smaller copy.
+            asked = object.__new__(type(self._hasher))
+            asked.__dict__ = view.encoders[view.newest].__dict__
+            return view, check_rows(asked, without_names(Q), first=False)
         Q = np.asarray(Q)
         if Q.ndim != 2:
             raise ValueError(f"Q must be 2-D, one query a row, not of shape {Q.shape}")

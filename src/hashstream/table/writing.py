@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from hashstream.hashers import OnlineHasher
-from hashstream.hashers.inputs import check_count, check_finite, check_rows
+from hashstream.hashers.inputs import check_count, check_finite, check_rows, without_names
 from hashstream.hashers.labels import as_labels
 from hashstream.table import upkeep
 from hashstream.table.change import Added, Change, Recoded
@@ -67,7 +67,8 @@ class TableWriter:
         """Learn from a batch and store it. When this returns, it is durable; if it raises, nothing has changed.
 
         ids : (n,) whole numbers or strings, none twice. An id that is there already is replaced.
-        X : (n, d) features. y : (n,) labels or an (n, C) matrix of 0 and 1, as the hasher takes them.
+        X : (n, d) features; the columns of a data frame count by position.
+        y : (n,) labels or an (n, C) matrix of 0 and 1, as the hasher takes them.
         """
         with self._writing():
             ids, X = self._batch(ids, X)
@@ -138,7 +139,7 @@ class TableWriter:
         if twice := repeated(ids):
             raise ValueError(f"ids occur more than once in the batch: {', '.join(map(repr, twice[:10]))}")
         fitted = hasattr(self._hasher, "n_seen_")
-        X = check_rows(self._hasher._view(), X, first=not fitted)
+        X = check_rows(self._hasher._view(), without_names(X), first=not fitted)
         if fitted:
             with np.errstate(over="ignore"):
                 X = X.astype(self._hasher.dtype_, copy=False)
