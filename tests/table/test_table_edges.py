@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import os
 import shutil
+import warnings
 import weakref
 from pathlib import Path
 from typing import Any
@@ -184,5 +185,18 @@ def test_a_fitted_hasher_given_to_a_table_that_exists_is_not_learned_from(tmp_pa
         wanted = table.hasher.transform(X)
     other = hs.FCOH(n_bits=12, random_state=0).fit(X[30:] * 3, Y[30:])
     assert other.transform(X).tobytes() != wanted.tobytes()
-    with HashTable.open(tmp_path / "t", other) as table:
+    says = r"what the given hasher has learned \(30 rows\) is passed over: .* learned itself \(30 rows\)"
+    with pytest.warns(UserWarning, match=says) as warned:
+        table = HashTable.open(tmp_path / "t", other)
+    with table:
         assert table.hasher.transform(X).tobytes() == wanted.tobytes()
+        learned = table.hasher
+    assert warned[0].filename == __file__
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for same in (learned, hs.FCOH(n_bits=12, random_state=0)):
+            HashTable.open(tmp_path / "t", same).close()
+        HashTable.open(tmp_path / "u", other).close()  # a new table begins with what it has learned
+        HashTable.open(tmp_path / "u", other).close()
+    with HashTable.open(tmp_path / "u") as table:
+        assert table.hasher.transform(X).tobytes() == other.transform(X).tobytes()

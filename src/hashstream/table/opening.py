@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +12,7 @@ import numpy as np
 from hashstream.hashers import OnlineHasher
 from hashstream.hashers.inputs import check_count
 from hashstream.table.codes import View
-from hashstream.table.encoders import frozen
+from hashstream.table.encoders import encoder_checksum, frozen
 from hashstream.table.errors import SegmentMissing, TableError
 from hashstream.table.folder import FolderStore
 from hashstream.table.making import make_folder
@@ -87,6 +88,14 @@ def open_table(
     try:
         if hasher is not None:
             _same_hasher(folder, hasher, recovered.hasher)
+            if hasattr(hasher, "n_seen_") and not _learned_the_same(hasher, recovered.hasher):
+                warnings.warn(
+                    f"what the given hasher has learned ({hasher.n_seen_:,} rows) is passed over: {folder} goes on "
+                    f"from what it has learned itself ({getattr(recovered.hasher, 'n_seen_', 0):,} rows). Leave "
+                    "hasher= out to open it",
+                    UserWarning,
+                    stacklevel=3,
+                )
         if keep_features is not None and keep_features != store.keep_features:
             raise TableError(
                 f"{folder} was made with keep_features={store.keep_features}, which cannot be changed afterwards"
@@ -160,6 +169,12 @@ def _same_hasher(folder: Path, given: OnlineHasher, stored: OnlineHasher) -> Non
                 f"{folder} was made with {name}={old[name]!r}, not with {name}={value!r}: leave hasher= out, or open "
                 "another folder"
             )
+
+
+def _learned_the_same(given: OnlineHasher, stored: OnlineHasher) -> bool:
+    if given.n_seen_ != getattr(stored, "n_seen_", 0):
+        return False
+    return encoder_checksum(frozen(given)) == encoder_checksum(frozen(stored))
 
 
 def _equal(a: Any, b: Any) -> bool:

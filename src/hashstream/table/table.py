@@ -81,8 +81,8 @@ class HashTable(TableWriter):
         """Open a folder, or make a new one; `path=None` is a table in memory only.
 
         hasher : needed where the table is new; the table learns with a copy of its own. For a table that exists it may
-            be given again, and must have the same parameters; what it has learned is passed over, as the table goes
-            on from what it has learned itself.
+            be given again, and must have the same parameters; what it has learned is passed over, with a warning, as
+            the table goes on from what it has learned itself.
         policy : when codes are made anew; `Every(100)` by default. The table uses a copy.
         durability : "full": when a call that writes returns, its change survives `kill -9` and, as far as fsync goes,
             a power loss. "fast": commits are not synced; they survive `kill -9`, but after a power loss or a crash of
