@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 from pathlib import Path
 
-__all__ = ["Overtaken", "SegmentMissing", "TableError", "TableLocked", "not_written"]
+__all__ = ["Overtaken", "SegmentMissing", "TableError", "TableLocked", "not_opened", "not_written"]
 
 
 class TableError(RuntimeError):
@@ -20,6 +20,23 @@ def not_written(path: Path, error: OSError) -> TableError:
     full = error.errno in (errno.ENOSPC, errno.EDQUOT)
     what = "the disk is full" if full else str(error)
     return TableError(f"{what}: {path} could not be written. The table is as it was before the call.")
+
+
+def not_opened(path: Path, error: OSError, *, write: bool) -> TableError:
+    """The sentence about a file that could not be opened, `path` where the error does not name it."""
+    file = error.filename or path
+    if isinstance(error, PermissionError):
+        right = "read and write" if write else "read"
+        return TableError(
+            f"{file} cannot be opened: this user has no right to {right} it. Change its rights, or run this as its "
+            "owner."
+        )
+    look = (
+        ' To look at the table only, open it with mode="read".'
+        if write and error.errno == errno.EROFS
+        else ""
+    )
+    return TableError(f"{file} cannot be opened: {error.strerror or error}.{look}")
 
 
 class SegmentMissing(TableError):

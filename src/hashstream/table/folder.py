@@ -21,7 +21,7 @@ from hashstream.hashers import OnlineHasher
 from hashstream.table.change import Change
 from hashstream.table.codes import View
 from hashstream.table.encoders import to_bytes
-from hashstream.table.errors import Overtaken, SegmentMissing, TableError, not_written
+from hashstream.table.errors import Overtaken, SegmentMissing, TableError, not_opened, not_written
 from hashstream.table.ledger import Ledger
 from hashstream.table.lock import WriterLock
 from hashstream.table.manifest import Manifest
@@ -73,14 +73,17 @@ class FolderStore(Store):
                 self._begin_writing()
         except OSError as error:
             self.close()
-            raise TableError(f"{path} cannot be opened: {error}") from error
+            raise not_opened(path, error, write=self.write) from error
         except BaseException:
             self.close()
             raise
 
     @staticmethod
     def is_table(path: Path) -> bool:
-        return (path / MANIFEST).exists()
+        try:
+            return (path / MANIFEST).exists()
+        except PermissionError as error:
+            raise not_opened(path / MANIFEST, error, write=False) from error
 
     def read_state(self) -> None:
         """Take note of the last commit, in a read transaction; for a reader, that may be one more than before."""

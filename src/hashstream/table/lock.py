@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import socket
@@ -11,9 +12,16 @@ from contextlib import suppress
 from pathlib import Path
 from typing import IO
 
-from hashstream.table.errors import TableLocked
+from hashstream.table.errors import TableError, TableLocked, not_opened
 
 __all__ = ["WriterLock"]
+
+HELD = {
+    errno.EAGAIN,
+    errno.EWOULDBLOCK,
+    errno.EACCES,
+    errno.EDEADLK,
+}  # what systems say of a lock that another has
 
 if sys.platform == "win32":
     import msvcrt
@@ -47,11 +55,19 @@ class WriterLock:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        file = path.open("a+b", buffering=0)
+        try:
+            file = path.open("a+b", buffering=0)
+        except OSError as error:
+            raise not_opened(path, error, write=True) from error
         try:
             _take(file)
-        except OSError:
+        except OSError as error:
             file.close()
+            if error.errno not in HELD:
+                raise TableError(
+                    f"{path} cannot be locked: {error.strerror}. A table needs a file system that has locks: keep it "
+                    "on a local disk."
+                ) from error
             raise TableLocked(
                 f"{path.parent} is open for writing by {_holder(path)}; close it there, or open it here with "
                 'mode="read"'

@@ -44,8 +44,12 @@ def make_folder(path: Path, hasher: OnlineHasher, config: dict[str, Any], reserv
                     sync_folder(one.parent)
         finally:
             lock.release()
+    except PermissionError as error:
+        raise TableError(
+            f"{path} cannot be made: this user has no right to write to {Path(error.filename or path).parent}"
+        ) from error
     except OSError as error:
-        raise TableError(f"{path} cannot be made: {error}") from error
+        raise TableError(f"{path} cannot be made: {error.strerror or error}") from error
 
 
 def _make(path: Path, hasher: OnlineHasher, config: dict[str, Any], reservoir_size: int) -> None:

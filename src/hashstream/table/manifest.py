@@ -120,7 +120,14 @@ class Manifest:
             return TableError(
                 f"the disk is full: {self.path} could not be written. The table is as it was before."
             )
-        if any(words in text for words in ("locked", "unable to open", "disk I/O error")):
+        if "readonly" in text:
+            return TableError(
+                f"{self.path} cannot be used: this user has no right to write to {self.path.parent}, which SQLite "
+                "needs even to read. Change its rights, or copy it to where you may write."
+            )
+        if "unable to open" in text and self.path.exists() and not os.access(self.path, os.R_OK):
+            text = "this user has no right to read it. Change its rights, or run this as its owner."
+        if any(words in text for words in ("locked", "no right", "unable to open", "disk I/O error")):
             return TableError(f"{self.path} cannot be read or written: {text}")
         return TableError(f"{self.path} is damaged: {text}. Restore it from a copy; nothing was changed.")
 

@@ -17,7 +17,7 @@ from typing import IO
 
 import numpy as np
 
-from hashstream.table.errors import SegmentMissing, TableError
+from hashstream.table.errors import SegmentMissing, TableError, not_opened
 from hashstream.table.failpoints import reach
 from hashstream.table.packing import checksum
 
@@ -207,7 +207,7 @@ class FileSegments(Segments):
         except FileNotFoundError as error:
             raise SegmentMissing(f"{path} is missing: {segment.rows} rows were committed to it") from error
         except OSError as error:
-            raise TableError(f"{path} cannot be read: {error.strerror}") from error
+            raise not_opened(path, error, write=False) from error
         if head[:8] != MAGIC:
             raise TableError(f"{path} is damaged: it does not begin as a segment of features does")
         version = int.from_bytes(head[8:12], "little")

@@ -17,7 +17,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from hashstream.table.errors import TableError
+from hashstream.table.errors import TableError, not_opened
 from hashstream.table.packing import checksum
 
 __all__ = ["Note", "Witness"]
@@ -82,7 +82,7 @@ class Witness:
             except FileNotFoundError:
                 return None
             except OSError as error:
-                raise TableError(f"{path} cannot be read: {error.strerror}") from error
+                raise not_opened(path, error, write=False) from error
             body, crc = raw[: RECORD.size], raw[RECORD.size :]
             if len(raw) == RECORD.size + 4 and struct.pack("<I", checksum(body)) == crc and body[:8] == MAGIC:
                 break
