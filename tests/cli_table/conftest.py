@@ -20,8 +20,8 @@ def here(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
 
 @pytest.fixture
 def digits(here: Path) -> Path:
-    """A table with the first 1,000 digits, ids 0 to 999."""
+    """A table with the first 1,000 digits, ids 0 to 999, whose codes are of four versions."""
     np.savez(here / "first.npz", x=X[:1000], y=Y[:1000])
     table("create", "t", "--bits", 32)
-    table("ingest", "t", "first.npz", "--batch", 300)
+    table("ingest", "t", "first.npz", "--batch", 300, "--no-refresh")
     return here / "t"

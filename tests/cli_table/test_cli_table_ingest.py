@@ -51,6 +51,7 @@ def test_every_format_gives_the_same_table(suffix: str) -> None:
         for part in (slice(0, 400), slice(400, 800), slice(800, 1000)):
             rows = range(1000)[part]
             model.ingest([f"digit {i}" for i in rows], X[part], [f"class {y}" for y in Y[part]])
+        model.refresh()  # as the command does at its end
         with HashTable.open("t", mode="read") as opened:
             ids, far = opened.search(X[1000:1050], 20)
             assert ids.tolist() == model.search(X[1000:1050], 20)[0].tolist()
@@ -155,6 +156,63 @@ def test_an_id_that_comes_twice_is_replaced_by_the_later() -> None:
     parts = list(apart(np.array([1, 1, 2, 3, 1, 2])))
     assert [(part.start, part.stop) for part in parts] == [(0, 1), (1, 4), (4, 6)]
     assert list(apart(np.empty(0))) == []
+
+
+def test_what_is_learned_again_where_an_id_comes_twice() -> None:
+    np.savez("a.npz", x=X[:6], y=Y[:6], ids=["a", "b", "a", "a", "c", "b"])
+    table("create", "t")
+    table("ingest", "t", "a.npz")
+    assert "6 there already" in table("ingest", "t", "a.npz", "--resume")
+    said = table("ingest", "t", "a.npz")  # each row of "a" and "b" differs from the one that is there
+    assert "5 replaced, 1 there already" in said
+    with HashTable.open("t", mode="read") as opened:
+        assert opened.stats().n_seen == 6 + 5
+    assert items() == {one: (X[i].tolist(), int(Y[i])) for one, i in (("a", 3), ("c", 4), ("b", 5))}
+    assert "several rows of one id" in table("ingest", "--help").replace("│ ", "")
+
+
+def test_codes_are_made_anew_at_the_end() -> None:
+    np.savez("rows.npz", x=X[:600], y=Y[:600])
+    np.save("more.npy", X[600:700])
+
+    def alive(*options: str) -> int:
+        table("ingest", "t", *options)
+        with HashTable.open("t", mode="read") as opened:
+            return len(opened.stats().versions)
+
+    learning = ["rows.npz", "--batch", "200", "--again"]
+    table("create", "t", "--bits", 32)
+    assert "all codes are of the functions of now" in table("ingest", "t", *learning)
+    assert alive(*learning) == 1
+    assert alive(*learning, "--no-refresh") > 1
+    assert alive("more.npy", "--first-id", "600", "--no-learn") > 1
+    assert alive("more.npy", "--first-id", "600", "--no-learn", "--refresh") == 1
+    assert alive(*learning, "--policy", "never") > 1
+    assert "makes them anew" in table("ingest", "t", *learning, "--policy", "never")
+    assert alive(*learning, "--policy", "never", "--refresh") == 1
+    table("create", "u", "--no-features")
+    assert "of older functions" in table("ingest", "u", "rows.npz", "--batch", 200)
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGTERM") or os.name == "nt", reason="signals of POSIX")
+def test_stopped_while_codes_are_made_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    np.savez("rows.npz", x=X[:600], y=Y[:600])
+    table("create", "t", "--bits", 32)
+    refresh = HashTable.refresh
+
+    def interrupted(self: HashTable, budget: int | None = None) -> int:
+        os.kill(os.getpid(), signal.SIGINT)
+        return refresh(self, min(budget or 100, 100))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(HashTable, "refresh", interrupted)
+        said = table("ingest", "t", "rows.npz", "--batch", 200, code=128 + signal.SIGINT)
+    assert (
+        "All rows are stored, but some codes are of older functions still: `hashstream table refresh t`"
+        in said
+    )
+    assert "600 there already" in (said := table("ingest", "t", "rows.npz", "--batch", 200))
+    assert "all codes are of the functions of now" in said
 
 
 def test_storing_without_learning(digits: Path) -> None:

@@ -12,7 +12,7 @@ from rich.markup import escape
 
 from hashstream.cli.common import choose, console, fail
 from hashstream.cli.common import settings as parse_settings
-from hashstream.cli.table_common import Folder, failing, opened, stopping, work_bar
+from hashstream.cli.table_common import Folder, failing, opened, refreshed, stopping, work_bar
 from hashstream.cli.table_ingest import ingest
 from hashstream.cli.table_search import search
 from hashstream.cli.table_stats import stats
@@ -30,8 +30,6 @@ table_app = typer.Typer(
     "then `hashstream table search photos queries.npz -k 10`\n\n"
     "Without files of your own: `hashstream table ingest photos digits` takes scikit-learn's digits.",
 )
-
-PIECES = 20  # of a refresh: so often the bar moves, and so many commits it takes
 
 
 @table_app.command(
@@ -164,13 +162,8 @@ def refresh(
         before = table.stats()
         stale = before.n_items - before.versions.get(before.newest_version or 0, 0)
         todo = stale if budget is None else min(stale, budget)
-        done = 0
         with stopping() as stopped, work_bar() as bar:
-            task = bar.add_task("codes", total=todo, note="")
-            while done < todo and not stopped():
-                step = min(todo - done, max(1 << 16, -(-todo // PIECES)))
-                done += table.refresh(budget=step)
-                bar.update(task, completed=done, note=f"{done:,}")
+            done = refreshed(table, todo, bar, stopped)
         after = table.stats()
         left = f"{after.stale:.1%} are stale still" if after.stale else "none is stale"
         console.print(

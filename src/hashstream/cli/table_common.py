@@ -32,6 +32,7 @@ __all__ = [
     "open_source",
     "opened",
     "policy_of",
+    "refreshed",
     "stopping",
     "work_bar",
 ]
@@ -74,6 +75,8 @@ Double = Annotated[
     bool,
     typer.Option("--double", help="Features of a new table as float64, twice as large; float32 is the rule."),
 ]
+
+PIECES = 20  # of a refresh: so often the bar moves, and so many commits it takes
 
 POLICIES: dict[str, tuple[Callable[..., Policy], Callable[[str], Any] | None]] = {
     "eager": (Eager, None),
@@ -175,6 +178,19 @@ def stopping() -> Iterator[Callable[[], int]]:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
+
+
+def refreshed(table: HashTable, todo: int, bar: Progress, stopped: Callable[[], int]) -> int:
+    """Make so many codes anew, the oldest first, in pieces that are durable one by one; how many were made."""
+    task = bar.add_task("codes", total=todo, note="")
+    done = 0
+    while done < todo and not stopped():
+        made = table.refresh(budget=min(todo - done, max(1 << 16, -(-todo // PIECES))))
+        done += made
+        bar.update(task, completed=done, note=f"{done:,}")
+        if not made:
+            break
+    return done
 
 
 def work_bar(*, transient: bool = False, quiet: bool = False) -> Progress:

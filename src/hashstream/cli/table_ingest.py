@@ -27,6 +27,7 @@ from hashstream.cli.table_common import (
     open_source,
     opened,
     policy_of,
+    refreshed,
     stopping,
     work_bar,
 )
@@ -79,7 +80,16 @@ def ingest(
         typer.Option(
             help="When codes are made anew: eager (after every batch), every:K (batches), gated or gated:THETA (when "
             "labels are told apart better than by the codes in the table), lazy or lazy:SHARE (in the background), "
-            "never. Default every:100; projected:100 where no features are kept.",
+            "never. Default every:100, and once more at the end; projected:100 where no features are kept.",
+        ),
+    ] = None,
+    refresh: Annotated[
+        bool | None,
+        typer.Option(
+            "--refresh/--no-refresh",
+            help="Whether codes of older functions are made anew at the end. By default they are where the run learns, "
+            "features are kept and no --policy says when.",
+            show_default=False,
         ),
     ] = None,
     no_learn: Annotated[
@@ -103,8 +113,7 @@ def ingest(
         Durability,
         typer.Option(
             help="full: a stored batch survives kill -9 and, as far as fsync goes, a power loss. fast: it survives "
-            "kill -9, and a power loss only when the command has ended; before, that may take the last batches, or the "
-            "table."
+            "kill -9, and a power loss only when the command has ended; before, that may take the last batches."
         ),
     ] = Durability.full,
     no_header: NoHeader = False,
@@ -115,7 +124,9 @@ def ingest(
 
     Files of any size are read in pieces. Each batch is durable as soon as it is stored. Stopped by Ctrl-C or by a
     crash, the same command goes on: a row that is in the table already, with the same features and label, is passed
-    over; one that has changed replaces what was there.
+    over; one that has changed replaces what was there. Where the files have several rows of one id, the last one
+    stays, and the earlier ones are taken for changes: the same command learns from all of them again, unless --resume
+    is given.
     """
     if resume and again:
         fail("--resume passes over what is there, --again learns it again: say one of them")
@@ -135,7 +146,11 @@ def ingest(
                         f"{type(hasher).__name__} learns from labels, and {source.name} has none: name them with "
                         "--label, or store the rows without learning with --no-learn"
                     )
-        work = Ingest(table, batch, learn=not no_learn, resume=resume, again=again, next_id=first_id)
+        if refresh is None:
+            refresh = policy is None and not no_learn and table.keeps_features
+        work = Ingest(
+            table, batch, learn=not no_learn, resume=resume, again=again, next_id=first_id, refresh=refresh
+        )
         work.run(sources, folder)
 
 
@@ -143,9 +158,17 @@ class Ingest:
     """One run of the command. next_id : of the next row, where the files have no ids."""
 
     def __init__(
-        self, table: HashTable, batch: int, *, learn: bool, resume: bool, again: bool, next_id: int
+        self,
+        table: HashTable,
+        batch: int,
+        *,
+        learn: bool,
+        resume: bool,
+        again: bool,
+        next_id: int,
+        refresh: bool,
     ) -> None:
-        self._table, self._batch, self._learn = table, batch, learn
+        self._table, self._batch, self._learn, self._refresh = table, batch, learn, refresh
         self._resume, self._again, self._next_id = resume, again, next_id
         self._unsure = False  # whether there was something that cannot be compared
         self.tally = Tally()
@@ -163,9 +186,16 @@ class Ingest:
                         row += len(rows)
                         bar.update(task, completed=rows.read, note=f"{row:,} rows")
                         if signal := stopped():
-                            kept = self._table.stats().feature_bytes
-                            again = "command" if kept else "command with --resume"
+                            again = "command" if self._table.keeps_features else "command with --resume"
                             fail(f"stopped {_place(name, row)} The same {again} goes on.", code=128 + signal)
+                if self._refresh and (todo := self._stale()):
+                    refreshed(self._table, todo, bar, stopped)
+                    if (signal := stopped()) and self._stale():
+                        fail(
+                            "stopped. All rows are stored, but some codes are of older functions still: `hashstream "
+                            f"table refresh {folder}` makes them anew.",
+                            code=128 + signal,
+                        )
         except (datasets.DatasetError, TableError, DivergenceError, ValueError, TypeError, OSError) as error:
             fail(f"{error}\nStopped {_place(name, row)}")
         self._table.flush()  # with durability "fast", from here on it survives a power loss, too
@@ -219,6 +249,10 @@ class Ingest:
         same[at] = (held.features == X[at]).all(axis=1)
         same[at] &= [_same_label(a, b) for a, b in zip(held.labels, labels, strict=True)]
         return there, same
+
+    def _stale(self) -> int:
+        stats = self._table.stats()
+        return sum(n for version, n in stats.versions.items() if version != stats.newest_version)
 
     def _tell(self, taken: float, folder: Path) -> None:
         tally, stats = self.tally, self._table.stats()

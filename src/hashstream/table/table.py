@@ -201,6 +201,11 @@ class HashTable(TableWriter):
         return upkeep.stats(self)
 
     @property
+    def keeps_features(self) -> bool:
+        """Whether features are stored, from which codes are made anew."""
+        return self._store.keep_features
+
+    @property
     def hasher(self) -> OnlineHasher:
         """A copy of the hasher as it is now."""
         with self._lock:
