@@ -1,8 +1,10 @@
-"""A small uniform sample of the stored items with their features and labels, by which the table watches itself.
+"""A small sample of the stored items with their features and labels, by which the table watches itself.
 
-Item i has the key SplitMix64(slot of i), and the items with the smallest keys stay: a uniform sample that needs no
-random generator, so a table that was opened again goes on with the very same one. A removed item leaves its place to
-the next that comes.
+Item i has the key SplitMix64(slot of i), and the items with the smallest keys stay: as long as items only come, a
+uniform sample of them, which needs no random generator, so that a table that was opened again goes on with the very
+same one. A removed or replaced item leaves its place to the next that comes, whatever its key, and those that had no
+place are not asked again; after a compaction, slots and so keys are others. From then on, items that came later are
+in the sample more often than their share.
 """
 
 from __future__ import annotations
