@@ -83,7 +83,7 @@ def test_a_manifest_that_cannot_grow(tmp_path: Path, policy: type[Every]) -> Non
     for i in range(1, 12):
         before = fingerprint(table, Q)
         pages = sqlite.execute("PRAGMA page_count").fetchone()[0]
-        sqlite.execute(f"PRAGMA max_page_count = {pages + 1}")
+        sqlite.execute(f"PRAGMA max_page_count = {pages}")
         X, y = rows(rng, 60)
         ids = np.arange(30 * i, 30 * i + 60)  # half of them replace others
         said = ""

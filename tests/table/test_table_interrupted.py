@@ -138,7 +138,7 @@ def test_interrupted_between_commit_and_view(tmp_path: Path, monkeypatch: pytest
         table = opened(path)
         table.ingest(*batch(0))
         with monkeypatch.context() as patch:
-            patch.setattr(table._reservoir, "taken", lambda *_: stop())
+            patch.setattr(table._ids_index(), "crowded", lambda *_: stop())
             with pytest.raises(KeyboardInterrupt):
                 table.ingest(*batch(60))
         assert table.search(batch(0)[1], 1)[0].shape == (60, 1)

@@ -18,15 +18,16 @@ from typing import Any
 import numpy as np
 
 from hashstream.hashers import OnlineHasher
-from hashstream.table.change import Change
+from hashstream.table.ahead import Ahead
+from hashstream.table.change import Added, Change
 from hashstream.table.codes import View
 from hashstream.table.encoders import to_bytes
 from hashstream.table.errors import Overtaken, SegmentMissing, TableError, not_opened, not_written
 from hashstream.table.ledger import Ledger
 from hashstream.table.lock import WriterLock
 from hashstream.table.manifest import Manifest
-from hashstream.table.packing import checked, checksum, pack, pack_label, pack_labels, unpack_labels
-from hashstream.table.reservoir import Seats
+from hashstream.table.packing import checked, checksum, pack, pack_labels, unpack_labels
+from hashstream.table.reservoir import Reservoir, Seats
 from hashstream.table.segments import FileSegments, Segments
 from hashstream.table.store import Batch, Store, plain
 from hashstream.table.witness import Note, Witness
@@ -34,10 +35,8 @@ from hashstream.table.witness import Note, Witness
 __all__ = ["FolderStore"]
 
 MANIFEST, WITNESS, LOCK = "manifest.sqlite", "witness", "lock"
-LOG_BYTES = 4 << 20  # of changes before they are drawn together into an image, and ...
+LOG_BYTES = 16 << 20  # of changes before they are drawn together into an image, and ...
 LOG_ROWS = 16384  # ... of their number; a larger image waits until the changes are twice as large as it is
-SMALL_BATCH = 1 << 20  # bytes of features that go into the manifest too and are not synced at once, ...
-UNSYNCED_BYTES = 16 << 20  # ... and of all those, before their segment is synced
 
 
 class FolderStore(Store):
@@ -56,7 +55,7 @@ class FolderStore(Store):
         self.files = threading.Lock()  # held while files are copied, or replaced by others
         self._reader: Manifest | None = None
         self._witness: Witness | None = None
-        self._unsynced = 0  # bytes of features that are in the manifest too
+        self._ahead = Ahead(self.sync)
         self._opened = 0  # slots that were there when the segments were opened
         self._ledger: Ledger | None = None
         try:
@@ -112,7 +111,7 @@ class FolderStore(Store):
         rows = (shape["d"], np.dtype(shape["dtype"]), numbers[0], first_slots, self.state["n_slots"])
         again = list(self.manifest.unsynced())
         if self.write:
-            self._unsynced = sum(len(raw) for _, raw in again)
+            self._ahead.unsynced = sum(len(raw) for _, raw in again)
             self.segments = self.file_segments(*rows, again=again)
         else:
             self.segments = self._same_segments(rows, again)
@@ -179,6 +178,15 @@ class FolderStore(Store):
             self.segments = self.file_segments(X.shape[1], X.dtype, number, [], 0)
         return self.segments
 
+    def begin(self, X: np.ndarray) -> None:
+        if self.keep_features and self.segments is not None:
+            self.refuse_if_unsure()
+            self._ahead.begin(self.segments, X)
+
+    def abandon(self) -> None:
+        if self._ahead.busy:
+            self._undo()
+
     def commit(
         self,
         change: Change,
@@ -191,28 +199,24 @@ class FolderStore(Store):
         old: dict[int, OnlineHasher] | None = None,
     ) -> None:
         seq = self.seq + 1
-        raw = pack(change.arrays())
+        raw = pack({**change.arrays(), **(seats.arrays() if seats is not None else {})})
         y = None if batch is None else pack_labels(batch.y)
         state = {**self.state, "seq": seq, "live": live, "policy": policy}
         state["log_bytes"] += len(raw)
         state["seated"] = state["seated"] if seats is None else seats.taken
-        size = batch.X.nbytes if batch is not None and self.keep_features else 0
-        later = size <= SMALL_BATCH and self._unsynced + size <= UNSYNCED_BYTES
-        crc = checksum(batch.X) if batch is not None and size else 0
+        size, later, crc = 0, True, 0
         self.refuse_if_unsure()
         try:
             if batch is not None and self.keep_features:
-                self._segments_for(batch.X).append(batch.X, sync=not later)
+                size = batch.X.nbytes
+                later, crc = self._ahead.finish(self._segments_for(batch.X), batch.X)
             with self.manifest.transaction(settle=False):
                 self.manifest.put_change(seq, raw)
                 if batch is not None and change.added is not None:
-                    self._put_batch(seq, change, batch, crc, y, seats, state)
+                    self._put_batch(seq, change.added, batch, crc, y, state)
                     if later and size:
                         self.manifest.put_unsynced(change.added.first_slot, batch.X.data.cast("B"), crc)
-                elif seats is not None:
-                    for place in seats.left.tolist():
-                        self.manifest.free_seat(place)
-                if self._unsynced and not later:
+                if self._ahead.unsynced and not later:
                     self.manifest.forget_unsynced()
                 if model is not None:
                     self._put_model(model, old or {}, seq)
@@ -226,12 +230,12 @@ class FolderStore(Store):
         if self.segments is not None:
             self.segments.settle()
         self.state, self.seq = state, seq
-        self._unsynced = self._unsynced + size if later else 0
+        self._ahead.unsynced = self._ahead.unsynced + size if later else 0
         self.acknowledge()
 
     @property
     def unsure(self) -> bool:
-        return self.manifest.unsure
+        return self.manifest.unsure or self._ahead.busy
 
     def settled(self) -> None:
         self.manifest.settled()
@@ -253,10 +257,11 @@ class FolderStore(Store):
         old = self.segments
         self.generation = int(self.state["rewritten"])  # before the segments: see `HashTable.get`
         self.segments = new
-        self._ledger, self._opened, self._unsynced = None, 0, 0
+        self._ledger, self._opened, self._ahead.unsynced = None, 0, 0
         return old if isinstance(old, FileSegments) else None
 
     def _undo(self) -> None:
+        self._ahead.wait()
         if self.manifest.unsure:  # the rows may have been committed after all: whoever opens it anew decides
             return
         if self.segments is not None:
@@ -265,17 +270,8 @@ class FolderStore(Store):
                 self.segments = None
 
     def _put_batch(
-        self,
-        seq: int,
-        change: Change,
-        batch: Batch,
-        crc: int,
-        y: bytes | None,
-        seats: Seats | None,
-        state: dict[str, Any],
+        self, seq: int, added: Added, batch: Batch, crc: int, y: bytes | None, state: dict[str, Any]
     ) -> None:
-        added = change.added
-        assert added is not None
         state["n_slots"] = added.first_slot + len(added.codes)
         state["shape"] = {
             "d": batch.X.shape[1],
@@ -290,12 +286,6 @@ class FolderStore(Store):
             number = self.segments.first_number + len(self.segments.first_slots) - 1
             self.manifest.put_segment(number, added.first_slot)
             state["next_segment"] = number + 1
-        if seats is not None:
-            for place in seats.left.tolist():
-                self.manifest.free_seat(place)
-            for place, row in zip(seats.places.tolist(), seats.rows.tolist(), strict=True):
-                label = None if batch.y is None else pack_label(batch.y[row])
-                self.manifest.put_seat(place, added.first_slot + row, batch.X[row].tobytes(), label)
 
     # ---- checkpoints
 
@@ -305,9 +295,9 @@ class FolderStore(Store):
         changed = self.state["log_bytes"] > max(LOG_BYTES, enough)
         return bool(changed or self.seq - self.state["image"] > LOG_ROWS)
 
-    def write_image(self, view: View) -> None:
+    def write_image(self, view: View, reservoir: Reservoir) -> None:
         with self.manifest.transaction("checkpoint"):
-            size = self.manifest.put_image(image_of(view))
+            size = self.manifest.put_image(image_of(view, reservoir))
             self.manifest.forget_changes()
             state = {**self.state, "image": self.seq, "image_bytes": size, "log_bytes": 0}
             self.manifest.put("state", state)
@@ -330,10 +320,10 @@ class FolderStore(Store):
         if not self.write or not isinstance(self.segments, FileSegments):
             return
         self.segments.sync_rows()
-        if self._unsynced:
+        if self._ahead.unsynced:
             with self.manifest.transaction("checkpoint"):
                 self.manifest.forget_unsynced()
-            self._unsynced = 0
+            self._ahead.unsynced = 0
 
     def harden(self) -> None:
         """Make all commits so far durable, where they are not as a rule."""
@@ -417,6 +407,7 @@ class FolderStore(Store):
         return total
 
     def close(self) -> None:
+        self._ahead.close()
         for thing in (
             getattr(self, "segments", None),
             self._reader,
@@ -432,10 +423,10 @@ class FolderStore(Store):
             self._lock.release()
 
 
-def image_of(view: View) -> dict[str, np.ndarray]:
-    """All items of a view as named arrays."""
+def image_of(view: View, reservoir: Reservoir) -> dict[str, np.ndarray]:
+    """All items of a view, and the reservoir, as named arrays."""
     arrays = {} if view.column is None else {f"ids.{k}": v for k, v in view.column.arrays().items()}
     for i, part in enumerate(view.parts):
         arrays[f"part.{i}.codes"], arrays[f"part.{i}.slots"] = part.rows()
     arrays["versions"] = np.array([part.version for part in view.parts], np.int64)
-    return arrays
+    return {**arrays, **reservoir.seats().arrays()}

@@ -68,8 +68,9 @@ def repeated(ids: np.ndarray) -> list[Any]:
     if ids.dtype == object:
         seen: set[str] = set()
         return sorted({one for one in ids if one in seen or seen.add(one)})  # type: ignore[func-returns-value]
-    values, counts = np.unique(ids, return_counts=True)
-    found: list[Any] = values[counts > 1].tolist()
+    values = np.sort(ids)
+    same = values[1:] == values[:-1]
+    found: list[Any] = np.unique(values[1:][same]).tolist() if same.any() else []
     return found
 
 

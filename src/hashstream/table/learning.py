@@ -10,7 +10,7 @@ import threading
 from functools import cache
 
 import numpy as np
-from threadpoolctl import ThreadpoolController
+from threadpoolctl import LibController, ThreadpoolController
 
 from hashstream.hashers import OnlineHasher
 
@@ -20,12 +20,21 @@ _one = threading.Lock()  # limits are the process's: two that begin and end in t
 
 
 @cache
-def _controller() -> ThreadpoolController:
+def _libraries() -> list[LibController]:
     """The BLAS libraries of this process; found once, since looking takes milliseconds."""
-    return ThreadpoolController()
+    found: list[LibController] = ThreadpoolController().select(user_api="blas").lib_controllers
+    return found
 
 
 def learn(hasher: OnlineHasher, X: np.ndarray, y: np.ndarray | None) -> None:
     """`hasher.partial_fit(X, y)` on one thread of BLAS."""
-    with _one, _controller().limit(limits=1, user_api="blas"):
-        hasher.partial_fit(X, y)
+    with _one:
+        before = [(library, library.get_num_threads()) for library in _libraries()]
+        several = [(library, n) for library, n in before if n != 1]
+        try:
+            for library, _ in several:
+                library.set_num_threads(1)
+            hasher.partial_fit(X, y)
+        finally:
+            for library, n in several:
+                library.set_num_threads(n)

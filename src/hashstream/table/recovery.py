@@ -21,8 +21,8 @@ from hashstream.table.errors import SegmentMissing, TableError
 from hashstream.table.folder import FolderStore
 from hashstream.table.ids import Column, column_of
 from hashstream.table.learning import learn
-from hashstream.table.packing import checked, unpack_label, unpack_labels
-from hashstream.table.reservoir import Reservoir
+from hashstream.table.packing import checked, unpack_labels
+from hashstream.table.reservoir import Reservoir, Seats
 from hashstream.table.segments import FileSegments
 
 __all__ = ["Recovered", "recover", "reread"]
@@ -47,8 +47,8 @@ def recover(store: FolderStore) -> Recovered:
             raise TableError(f"{store.manifest.path} is damaged: it has no checkpoint of the hasher")
         _, seq, raw = checkpoint[0]
         hasher = _hasher(store, raw)
-        view = _items(store, int(store.config["width"]))
-        return _with_model(store, view, hasher, seq, {}, read_reservoir(store))
+        view, reservoir = _items(store)
+        return _with_model(store, view, hasher, seq, {}, reservoir)
 
 
 def catch_up(store: FolderStore, before: Recovered, seq: int) -> Recovered | None:
@@ -58,8 +58,8 @@ def catch_up(store: FolderStore, before: Recovered, seq: int) -> Recovered | Non
         store.read_state()
         if store.state["image"] > seq:
             return None
-        view = _apply(store, before.view, seq)
-        return _with_model(store, view, before.hasher, seq, dict(before.view.encoders), read_reservoir(store))
+        view, reservoir = _apply(store, before.view, before.reservoir, seq)
+        return _with_model(store, view, before.hasher, seq, dict(before.view.encoders), reservoir)
 
 
 def reread(store: FolderStore, before: Recovered) -> Recovered:
@@ -86,10 +86,11 @@ def reread(store: FolderStore, before: Recovered) -> Recovered:
 # ---- items
 
 
-def _items(store: FolderStore, width: int) -> View:
+def _items(store: FolderStore) -> tuple[View, Reservoir]:
     arrays, state = store.manifest.image(), store.state
     column: Column | None = None
     parts: list[Part] = []
+    reservoir = Reservoir(int(store.config["reservoir_size"]))
     if state["image"]:
         try:
             ids = {name[4:]: array for name, array in arrays.items() if name.startswith("ids.")}
@@ -98,13 +99,15 @@ def _items(store: FolderStore, width: int) -> View:
             for i, version in enumerate(arrays["versions"].tolist()):
                 codes, slots = arrays[f"part.{i}.codes"], arrays[f"part.{i}.slots"]
                 parts.append(Part(version, codes, slots, 0, len(slots)))
+            reservoir = reservoir.taken(Seats.from_arrays(arrays))
         except KeyError as error:
             raise TableError(f"{store.manifest.path} is damaged: its image lacks {error}") from error
-    return _apply(store, View(width, tuple(parts), column), int(state["image"]))
+    view = View(int(store.config["width"]), tuple(parts), column)
+    return _apply(store, view, reservoir, int(state["image"]))
 
 
-def _apply(store: FolderStore, view: View, seq: int) -> View:
-    """The view after the changes behind `seq`."""
+def _apply(store: FolderStore, view: View, reservoir: Reservoir, seq: int) -> tuple[View, Reservoir]:
+    """The view and the reservoir after the changes behind `seq`."""
     for at, arrays in store.manifest.changes(seq):
         if at != seq + 1:
             break
@@ -115,6 +118,7 @@ def _apply(store: FolderStore, view: View, seq: int) -> View:
             kind = "str" if change.added.ids.dtype == object else "int"
             column = (column or column_of(kind)).extended(change.added.ids)
         view = view.applied(change, column)
+        reservoir = reservoir.taken(Seats.from_arrays(arrays))
     if seq != store.seq:
         raise TableError(f"{store.manifest.path} is damaged: change {seq + 1} of {store.seq} is missing")
     if len(view) != store.state["live"] or view.n_slots != store.state["n_slots"]:
@@ -122,7 +126,9 @@ def _apply(store: FolderStore, view: View, seq: int) -> View:
             f"{store.manifest.path} is damaged: it should hold {store.state['live']} items in "
             f"{store.state['n_slots']} slots, but has {len(view)} in {view.n_slots}"
         )
-    return view
+    if len(reservoir) != store.state["seated"]:
+        raise TableError(f"{store.manifest.path} is damaged: the reservoir has lost items")
+    return view, reservoir
 
 
 # ---- the model
@@ -206,18 +212,3 @@ def _learn_again(store: FolderStore, hasher: OnlineHasher, batch: tuple[object, 
             stacklevel=4,
         )
     return hasher
-
-
-def read_reservoir(store: FolderStore) -> Reservoir:
-    reservoir = Reservoir(int(store.config["reservoir_size"]))
-    if store.state["shape"] is None:
-        return reservoir
-    dtype = np.dtype(store.state["shape"]["dtype"])
-    seats = list(store.manifest.seats())
-    if len(seats) != store.state["seated"]:
-        raise TableError(f"{store.manifest.path} is damaged: the reservoir has lost items")
-    for place, slot, features, label in seats:
-        reservoir.slots[place] = slot
-        reservoir.rows[place] = np.frombuffer(features, dtype)
-        reservoir.labels[place] = None if label is None else unpack_label(label)
-    return reservoir

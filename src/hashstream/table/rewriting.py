@@ -21,7 +21,7 @@ from hashstream.table.folder import MANIFEST, WITNESS, FolderStore, image_of
 from hashstream.table.ids import column_of
 from hashstream.table.making import make_folder
 from hashstream.table.manifest import Manifest
-from hashstream.table.packing import checksum, pack_label, pack_labels
+from hashstream.table.packing import checksum, pack_labels
 from hashstream.table.reservoir import Reservoir
 from hashstream.table.segments import START, FileSegments, sync_folder
 from hashstream.table.store import Store
@@ -118,11 +118,11 @@ def save_memory(
 
 @dataclass(frozen=True)
 class Rewritten:
-    """A table over its new slots. seats : the slots of the reservoir."""
+    """A table over its new slots."""
 
     view: View
     segments: FileSegments | None
-    seats: np.ndarray
+    reservoir: Reservoir
 
 
 def rewrite(
@@ -135,6 +135,7 @@ def rewrite(
     seats = reservoir.slots.copy()
     taken = seats >= 0
     seats[taken] = np.searchsorted(live, seats[taken])
+    reservoir = reservoir.renumbered(seats)
     number = target.state["next_segment"]
     shape = _shape(store, view)
     with target.files:
@@ -146,7 +147,7 @@ def rewrite(
             if new is not None:
                 new.sync_rows()
             reach("compact.written")
-            _commit(target, new, batches, after, hasher, _seats(reservoir, seats), shape)
+            _commit(target, new, batches, after, hasher, reservoir, shape)
         except BaseException as error:
             if new is not None and not target.manifest.unsure:
                 new.delete()
@@ -154,7 +155,7 @@ def rewrite(
                 raise not_written(target.path, error) from error
             raise
         reach("compact.after")
-    return Rewritten(after, new, seats)
+    return Rewritten(after, new, reservoir)
 
 
 def _commit(
@@ -163,7 +164,7 @@ def _commit(
     batches: list[tuple[Any, ...]],
     view: View,
     hasher: OnlineHasher,
-    seats: list[tuple[int, int, bytes, str | None]],
+    reservoir: Reservoir,
     shape: dict[str, Any],
 ) -> None:
     """Put new rows in the place of all that are there, in one transaction."""
@@ -177,7 +178,7 @@ def _commit(
         "log_bytes": 0,
         "rewritten": seq,
         "next_segment": target.state["next_segment"] + (0 if new is None else len(new.first_slots)),
-        "seated": len(seats),
+        "seated": len(reservoir),
         "shape": shape,
     }
     with manifest.transaction(sync=True, settle=False):
@@ -187,9 +188,7 @@ def _commit(
         if new is not None:
             for i, first in enumerate(new.first_slots):
                 manifest.put_segment(new.first_number + i, first)
-        for seat in seats:
-            manifest.put_seat(*seat)
-        state["image_bytes"] = manifest.put_image(image_of(view))
+        state["image_bytes"] = manifest.put_image(image_of(view, reservoir))
         manifest.put_model("checkpoint", view.newest, seq, to_bytes(hasher))
         manifest.forget_encoders(manifest.encoders())
         for version, encoder in view.encoders.items():
@@ -229,17 +228,6 @@ def _batches(store: Store, new: FileSegments | None, live: np.ndarray) -> Iterat
         labels = None if y is None else y[slots - start]
         yield seq, first, len(slots), 0, version, crc, model, pack_labels(labels)
         first += len(slots)
-
-
-def _seats(reservoir: Reservoir, slots: np.ndarray) -> list[tuple[int, int, bytes, str | None]]:
-    out = []
-    for place in np.flatnonzero(slots >= 0).tolist():
-        row = reservoir.rows[place]
-        assert row is not None
-        label = reservoir.labels[place]
-        packed = None if label is None else pack_label(label)
-        out.append((place, int(slots[place]), row.tobytes(), packed))
-    return out
 
 
 def _shape(store: Store, view: View) -> dict[str, Any]:

@@ -11,7 +11,7 @@ import numpy as np
 from hashstream.hashers import OnlineHasher
 from hashstream.table.change import Change
 from hashstream.table.codes import View
-from hashstream.table.reservoir import Seats
+from hashstream.table.reservoir import Reservoir, Seats
 from hashstream.table.segments import MemorySegments, Segments
 
 __all__ = ["Batch", "Store", "plain"]
@@ -52,6 +52,12 @@ class Store:
     def settled(self) -> None:
         """The change that was committed last is shown."""
         self._unsure = False
+
+    def begin(self, X: np.ndarray) -> None:
+        """Features that the next `commit` will bring, unless `abandon` is called: they may be written meanwhile."""
+
+    def abandon(self) -> None:
+        """There is no commit of what was begun, if anything was and it has not failed already."""
 
     def commit(
         self,
@@ -112,7 +118,7 @@ class Store:
     def wants_image(self, *, closing: bool = False) -> bool:
         return False
 
-    def write_image(self, view: View) -> None:
+    def write_image(self, view: View, reservoir: Reservoir) -> None:
         """Draw all changes so far together."""
 
     def write_model(self, hasher: OnlineHasher, old: dict[int, OnlineHasher]) -> None:

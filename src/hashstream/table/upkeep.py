@@ -38,7 +38,7 @@ def checkpoint(table: TableWriter, *, quietly: bool = False, closing: bool = Fal
             store.write_model(table._hasher, old)
             table._since_checkpoint = 0
         if store.wants_image(closing=closing):
-            store.write_image(view)
+            store.write_image(view, table._reservoir)
         store.flush()
     except OSError as error:
         if not quietly:
@@ -129,7 +129,6 @@ def check_folder(store: FolderStore) -> tuple[int, int]:
             manifest.changes(0),
             manifest.models("checkpoint"),
             manifest.models("encoder"),
-            manifest.seats(),
             manifest.segments(),
             manifest.unsynced(),
         ):
@@ -148,7 +147,7 @@ def compact(table: TableWriter) -> int:
     with table._publish:
         old = store.replace_segments(new.segments)
         table._view, table._index = new.view, None
-        table._reservoir = table._reservoir.renumbered(new.seats)
+        table._reservoir = new.reservoir
     store.settled()
     with store.files:
         if old is not None:

@@ -77,9 +77,11 @@ class TableWriter:
             # The first batch draws from a generator that was given as random_state, which `_put_back` cannot undo.
             unlearned = None if hasattr(self._hasher, "n_seen_") else copy.deepcopy(self._hasher)
             try:
+                self._store.begin(X)
                 learn(self._hasher, X, y)
                 self._store_batch(ids, X, y, learned=True)
             except BaseException:
+                self._store.abandon()
                 self._hasher._put_back(learner)
                 self._hasher = unlearned or self._hasher
                 self._policy.restore(kept)
@@ -212,7 +214,9 @@ class TableWriter:
         known = dict(view.encoders) if encoder is None else {**view.encoders, newest: encoder}
         after = view.applied(change, column).with_encoders(known, newest)
         first, n = (added.first_slot, len(added.codes)) if added is not None else (0, 0)
-        seats = self._reservoir.plan(change.removed, first, n)
+        X, y = (batch.X, batch.y) if batch is not None else (None, None)
+        seats = self._reservoir.plan(change.removed, first, X, y)
+        reservoir = self._reservoir.taken(seats)
         gone = np.empty(0, np.int64)
         if len(change.removed) and view.column is not None:
             gone = view.column.take(change.removed)
@@ -232,9 +236,6 @@ class TableWriter:
         index, fresh = self._ids_index(), None
         if column is not None and index.crowded(n):
             fresh = Index(column, after.live())
-        reservoir = self._reservoir.taken(
-            seats, first, None if batch is None else batch.X, None if batch is None else batch.y
-        )
         with self._publish:
             if fresh is not None:
                 self._index = fresh
