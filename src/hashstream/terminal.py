@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from itertools import pairwise
 
 from rich.console import Console
 from rich.markup import escape
@@ -19,7 +20,7 @@ from rich.progress import (
 
 from hashstream import datasets, evaluate
 
-__all__ = ["load_with_bar", "seconds", "size", "watch_jobs"]
+__all__ = ["load_with_bar", "seconds", "size", "sparkline", "watch_jobs"]
 
 
 def load_with_bar(name: str, console: Console) -> datasets.Dataset:
@@ -91,3 +92,21 @@ def size(n_bytes: float) -> str:
         if n_bytes >= scale:
             return f"{n_bytes / scale:.3g} {unit}"
     return f"{n_bytes:.0f} bytes"
+
+
+def sparkline(values: list[float], width: int = 40) -> str:
+    """Numbers as a line of bars from the lowest to the highest; where there are more than `width`, the mean of some.
+
+    >>> sparkline([0.2, 0.4, 0.7, 0.7, 0.9])
+    '▁▃▆▆█'
+    >>> sparkline([0.5, 0.5]), len(sparkline(list(range(1000))))
+    ('▁▁', 40)
+    """
+    bars = "▁▂▃▄▅▆▇█"
+    if len(values) > width:
+        cuts = [len(values) * i // width for i in range(width + 1)]
+        values = [sum(values[a:b]) / (b - a) for a, b in pairwise(cuts)]
+    low, high = min(values), max(values)
+    if high == low:
+        return bars[0] * len(values)
+    return "".join(bars[round((value - low) / (high - low) * (len(bars) - 1))] for value in values)

@@ -34,6 +34,28 @@ def test_stats_page_and_json(digits: Path) -> None:
     assert facts["files"]["manifest.sqlite"] > 0
 
 
+def test_map_over_time() -> None:
+    np.savez("rows.npz", x=X[:900], y=Y[:900])
+    table("create", "t", "--bits", 32)
+    assert "mAP over time too little data" in table("stats", "t")
+    with HashTable.open("t", checkpoint_rows=200) as opened:
+        said = []
+        for i in range(9):
+            some = slice(100 * i, 100 * i + 100)
+            opened.ingest(np.arange(900)[some], X[some], Y[some])
+            said.append(opened.stats().drift.mean_average_precision)
+    page = table("stats", "t")
+    looks = [said[i] for i in (2, 4, 6, 8)]  # behind the first batch, after every 200 rows
+    line = page.split("mAP over time ")[1].split(" measured on")[0]
+    assert line.startswith(f"{looks[0]:.3f} ")
+    assert f" {looks[-1]:.3f} 4 looks, after 300 to 900 rows" in line
+    bars = line.split()[1]
+    assert len(bars) == 4
+    assert (bars[int(np.argmin(looks))], bars[int(np.argmax(looks))]) == ("▁", "█")
+    facts = json.loads(CliRunner().invoke(cli.app, ["table", "stats", "t", "--json"]).stdout)
+    assert facts["map_history"] == [[100 * (i + 1), said[i]] for i in (2, 4, 6, 8)]
+
+
 def test_stats_say_what_cannot_be_said() -> None:
     table("create", "t")
     page = table("stats", "t")

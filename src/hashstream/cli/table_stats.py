@@ -14,7 +14,7 @@ from rich.table import Table
 from hashstream.cli.common import console
 from hashstream.cli.table_common import Folder, failing, opened
 from hashstream.table import Drift, HashTable, TableStats
-from hashstream.terminal import size
+from hashstream.terminal import size, sparkline
 
 __all__ = ["stats"]
 
@@ -73,7 +73,7 @@ def _page(table: HashTable, found: TableStats, folder: Path) -> Table:
     else:
         page.add_row("stale", "nothing: every code is of the functions of now")
     page.add_section()
-    for name, line in _drift(found.drift):
+    for name, line in _drift(found):
         page.add_row(name, line)
     page.add_section()
     n = max(1, found.n_items)
@@ -105,8 +105,22 @@ def _versions(found: TableStats) -> list[str]:
     return lines
 
 
-def _drift(drift: Drift) -> list[tuple[str, str]]:
+def _over_time(history: tuple[tuple[int, float], ...]) -> str:
+    """The mAP of every look as a line of bars, with the first, the last and those in between that stand out."""
+    values = [value for _, value in history]
+    (first, start), (last, end) = history[0], history[-1]
+    if len(values) == 1:
+        return f"one look so far, after {first:,} rows"
+    least, most = min(values), max(values)
+    line = (
+        f"{start:.3f} {sparkline(values)} {end:.3f}   {len(values)} looks, after {first:,} to {last:,} rows"
+    )
+    return line if {least, most} <= {start, end} else f"{line}; between {least:.3f} and {most:.3f}"
+
+
+def _drift(found: TableStats) -> list[tuple[str, str]]:
     """Signs of drift by name, each as a sentence, or why there is none."""
+    drift: Drift = found.drift
 
     def said(name: str, value: float | None, words: str) -> str:
         return f"[dim]{drift.reasons.get(name, 'too little data')}[/]" if value is None else words
@@ -133,6 +147,10 @@ def _drift(drift: Drift) -> list[tuple[str, str]]:
         (
             "mAP if refreshed",
             said("fresh_mean_average_precision", fresh, f"[bold blue]{fresh or 0:.3f}[/]"),
+        ),
+        (
+            "mAP over time",
+            _over_time(found.map_history) if found.map_history else said("mean_average_precision", None, ""),
         ),
         ("measured on", f"{drift.n_items:,} items of the table's sample, {drift.n_labelled:,} with a label"),
     ]

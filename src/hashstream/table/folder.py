@@ -303,10 +303,18 @@ class FolderStore(Store):
             self.manifest.put("state", state)
         self.state = state
 
-    def write_model(self, hasher: OnlineHasher, old: dict[int, OnlineHasher]) -> None:
+    def write_model(
+        self, hasher: OnlineHasher, old: dict[int, OnlineHasher], history: dict[str, Any] | None = None
+    ) -> None:
         self.flush()
         with self.manifest.transaction("checkpoint"):
             self._put_model(hasher, old, self.seq)
+            if history is not None:
+                self.manifest.put("history", history)
+
+    def write_history(self, history: dict[str, Any]) -> None:
+        with self.manifest.transaction("checkpoint"):
+            self.manifest.put("history", history)
 
     def _put_model(self, hasher: OnlineHasher, old: dict[int, OnlineHasher], seq: int) -> None:
         stored = self.manifest.encoders()

@@ -213,9 +213,16 @@ class Manifest:
         self._db.execute("INSERT OR REPLACE INTO meta VALUES (?, ?, ?)", (key, text, checksum(key, text)))
 
     def get(self, key: str) -> Any:
+        value = self.find(key)
+        if value is None:
+            raise TableError(f"{self.path} is damaged: it does not say {key!r}")
+        return value
+
+    def find(self, key: str) -> Any:
+        """None where it is not there."""
         row = self._one("SELECT value, crc FROM meta WHERE key = ?", key)
         if row is None:
-            raise TableError(f"{self.path} is damaged: it does not say {key!r}")
+            return None
         checked(f"{self.path} ({key})", row[1], key, row[0])
         return json.loads(row[0])
 

@@ -103,7 +103,13 @@ def _copy(source: Path, target: Path, size: int) -> None:
 
 
 def save_memory(
-    store: Store, path: Path, view: View, hasher: OnlineHasher, reservoir: Reservoir, policy: dict[str, Any]
+    store: Store,
+    path: Path,
+    view: View,
+    hasher: OnlineHasher,
+    reservoir: Reservoir,
+    policy: dict[str, Any],
+    history: dict[str, Any],
 ) -> None:
     """A table in memory as a folder."""
     from hashstream.table.opening import config_of
@@ -114,6 +120,8 @@ def save_memory(
             if view.n_slots:
                 target.state["policy"] = policy
                 rewrite(store, target, view, hasher, reservoir)
+                target.settled()
+                target.write_history({**history, "seq": target.seq})
 
 
 @dataclass(frozen=True)

@@ -12,11 +12,12 @@ from hashstream.hashers import OnlineHasher
 from hashstream.table.codes import View, locate
 from hashstream.table.reservoir import Reservoir
 
-__all__ = ["Drift", "TableStats", "measure_drift"]
+__all__ = ["Drift", "TableStats", "measure_drift", "stored_map_of"]
 
 LEAST_ITEMS = 20  # of the reservoir, below which nothing is said
 LEAST_OF_CLASS = 5
 MOST_QUERIES = 200
+NOT_THERE = 1 << 20  # more than any distance
 
 
 @dataclass(frozen=True)
@@ -50,8 +51,8 @@ class TableStats:
     updates_behind : by how many updates the mean code is behind; most_updates_behind : the oldest.
     stale : share of items whose code is not of the newest version.
     memory_bytes : ids, codes and index. feature_bytes : stored features. disk_bytes : all files.
-    map_history : (items ever stored, mAP of the reservoir) each time that `stats` was asked for since the table was
-        opened.
+    map_history : (rows learned from, `drift.mean_average_precision`) as it was at checkpoints, oldest first, and is
+        now; kept with the table, at most 200. Empty where there was too little data each time.
     """
 
     n_items: int
@@ -125,7 +126,7 @@ def centre_shift(slots: np.ndarray, X: np.ndarray, labels: np.ndarray) -> float 
     newer = np.zeros(len(slots), bool)
     newer[order[len(order) // 2 :]] = True
     squares = []
-    for members in class_members(labels):
+    for members in class_members(labels).T:
         old, new = X[members & ~newer].astype(np.float64), X[members & newer].astype(np.float64)
         n, m = len(old), len(new)
         if min(n, m) < LEAST_OF_CLASS:
@@ -138,44 +139,59 @@ def centre_shift(slots: np.ndarray, X: np.ndarray, labels: np.ndarray) -> float 
     return max(0.0, float(np.mean(squares))) ** 0.5 if squares else None
 
 
-def class_members(labels: np.ndarray) -> list[np.ndarray]:
+def class_members(labels: np.ndarray) -> np.ndarray:
+    """Which items have which label, (n, classes) bool, classes in order of appearance; or a label matrix itself."""
     if labels.ndim == 2:
-        return [column > 0 for column in labels.T]
-    values: list[Any] = list(dict.fromkeys(labels.tolist()))
-    listed = labels.tolist()
-    return [np.array([label == value for label in listed]) for value in values]
+        return labels > 0
+    number: dict[Any, int] = {}
+    numbers = np.array([number.setdefault(label, len(number)) for label in labels.tolist()], np.intp)
+    return np.asarray(numbers[:, None] == np.arange(len(number)))
+
+
+def stored_map_of(view: View, reservoir: Reservoir) -> float | None:
+    """`Drift.mean_average_precision` alone."""
+    slots, X, labels = reservoir.labelled()
+    if len(slots) < LEAST_ITEMS or view.newest < 0:
+        return None
+    return stored_map(view, slots, X, labels)
 
 
 def stored_map(view: View, slots: np.ndarray, X: np.ndarray, labels: np.ndarray) -> float | None:
     """mAP with the codes as they are stored: each query is encoded for every version alive."""
-    queries = np.arange(min(MOST_QUERIES, len(slots)))
-    far = np.full((len(queries), len(slots)), np.inf)
+    queries = min(MOST_QUERIES, len(slots))
+    far = np.full((queries, len(slots)), NOT_THERE, np.int64)
     for part, at, rows in locate(view.parts, slots):
-        codes = view.encoders[part.version].transform(X[queries])
+        codes = view.encoders[part.version].transform(X[:queries])
         far[:, at] = hamming.distances(codes, np.ascontiguousarray(part.codes[rows]))
-    return mean_average_precision(far, queries, slots, labels)
+    return mean_average_precision(far, slots, labels)
 
 
 def fresh_map(newest: OnlineHasher, slots: np.ndarray, X: np.ndarray, labels: np.ndarray) -> float | None:
-    queries = np.arange(min(MOST_QUERIES, len(X)))
     codes = newest.transform(X)
-    far = hamming.distances(codes[queries], codes).astype(np.float64)
-    return mean_average_precision(far, queries, slots, labels)
+    far = hamming.distances(codes[: min(MOST_QUERIES, len(X))], codes).astype(np.int64)
+    return mean_average_precision(far, slots, labels)
 
 
-def mean_average_precision(
-    far: np.ndarray, queries: np.ndarray, slots: np.ndarray, labels: np.ndarray
-) -> float | None:
-    """Of rankings by (distance, slot), without the query itself; queries that nothing shares a label with are left
-    out, and None where that is all of them. far : (q, n), inf for what is not there."""
-    members = np.array(class_members(labels)).T.astype(np.float32)
-    related = members[queries] @ members.T > 0
-    scores = []
-    for row, query in enumerate(queries):
-        order = np.lexsort((slots, far[row]))
-        order = order[(order != query) & np.isfinite(far[row][order])]
-        hits = related[row][order]
-        if hits.any():
-            ranks = np.flatnonzero(hits) + 1
-            scores.append(float(np.mean(np.arange(1, len(ranks) + 1) / ranks)))
-    return float(np.mean(scores)) if scores else None
+def mean_average_precision(far: np.ndarray, slots: np.ndarray, labels: np.ndarray) -> float | None:
+    """Of rankings of all n items by (distance, slot) for the first q of them, each without itself; queries that
+    nothing shares a label with are left out, and None where that is all of them.
+
+    far : (q, n) int64, NOT_THERE for what is not there.
+    """
+    queries = np.arange(len(far))
+    members = class_members(labels).astype(np.float32)
+    related = (members[queries] @ members.T > 0) & (far < NOT_THERE)
+    related[queries, queries] = False
+    far = far.copy()
+    far[queries, queries] = NOT_THERE  # itself comes last, and counts for nothing
+    place = np.empty(len(slots), np.int64)
+    place[np.argsort(slots)] = np.arange(len(slots))
+    # Distance, place and whether it is a hit in one number: sorting those is much faster than an argsort.
+    words = np.sort(far << 32 | place << 1 | related, axis=1)
+    hits = (words & 1).astype(bool)
+    found = np.cumsum(hits, axis=1)
+    asked = found[:, -1] > 0
+    if not asked.any():
+        return None
+    precision = np.where(hits, found / np.arange(1, len(slots) + 1), 0.0)
+    return float((precision.sum(axis=1)[asked] / found[asked, -1]).mean())

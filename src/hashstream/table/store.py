@@ -121,8 +121,13 @@ class Store:
     def write_image(self, view: View, reservoir: Reservoir) -> None:
         """Draw all changes so far together."""
 
-    def write_model(self, hasher: OnlineHasher, old: dict[int, OnlineHasher]) -> None:
-        """Checkpoint the hasher, and the encoders of older versions that are alive."""
+    def write_model(
+        self, hasher: OnlineHasher, old: dict[int, OnlineHasher], history: dict[str, Any] | None = None
+    ) -> None:
+        """Checkpoint the hasher, and the encoders of older versions that are alive, and the history if given."""
+
+    def write_history(self, history: dict[str, Any]) -> None:
+        """The history alone."""
 
     def flush(self) -> None:
         """Sync features that have been left to the system so far."""

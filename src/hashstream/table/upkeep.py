@@ -10,6 +10,7 @@ import numpy as np
 from hashstream.table.codes import locate
 from hashstream.table.errors import Overtaken, TableError, not_written
 from hashstream.table.folder import FolderStore
+from hashstream.table.history import history_of, look
 from hashstream.table.packing import checked
 from hashstream.table.rewriting import copy_folder, rewrite, save_memory
 from hashstream.table.segments import FileSegments
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
 __all__ = ["check", "checkpoint", "compact", "snapshot", "stats"]
 
 ROUNDING = 1e-4  # of a row's largest value: a bit whose value is nearer to 0 may come out either way
-MAX_HISTORY = 1000
 
 
 def checkpoint(table: TableWriter, *, quietly: bool = False, closing: bool = False) -> None:
@@ -30,13 +30,17 @@ def checkpoint(table: TableWriter, *, quietly: bool = False, closing: bool = Fal
     quietly : a disk that has no room for it is no error: all it holds can be made again.
     """
     store, view = table._store, table._view
-    if not store.durable:
-        return
     try:
+        history = look(table, at_once=closing or not quietly)
+        noted = None if history is None else history.fields()
+        if not store.durable:
+            return
         if table._since_checkpoint:
             old = {version: encoder for version, encoder in view.encoders.items() if version != view.newest}
-            store.write_model(table._hasher, old)
+            store.write_model(table._hasher, old, noted)
             table._since_checkpoint = 0
+        elif noted is not None:
+            store.write_history(noted)
         if store.wants_image(closing=closing):
             store.write_image(view, table._reservoir)
         store.flush()
@@ -57,9 +61,10 @@ def stats(table: TableWriter) -> TableStats:
     n = len(view)
     behind = sum((view.newest - version) * count for version, count in counts.items())
     drift = measure_drift(view, reservoir)
-    if drift.mean_average_precision is not None:
-        table._history.append((view.n_slots, drift.mean_average_precision))
-        del table._history[:-MAX_HISTORY]
+    history, n_seen = history_of(table), int(getattr(table._hasher, "n_seen_", 0))
+    if history.seq < store.seq:
+        history = history.with_look(store.seq, n_seen, drift.mean_average_precision)
+    entries = tuple(entry for entry in history.entries if entry[0] <= n_seen)  # a reader may be behind
     column = view.column
     memory = sum(part.nbytes for part in view.parts)
     memory += (column.nbytes if column is not None else 0) + (index.nbytes if index is not None else 0)
@@ -73,13 +78,13 @@ def stats(table: TableWriter) -> TableStats:
         updates_behind=behind / n if n else 0.0,
         most_updates_behind=view.newest - min(counts) if counts else 0,
         stale=1 - counts.get(view.newest, 0) / n if n else 0.0,
-        n_seen=int(getattr(table._hasher, "n_seen_", 0)),
+        n_seen=n_seen,
         commits=store.seq,
         memory_bytes=memory,
         feature_bytes=store.segments.nbytes if store.segments is not None else 0,
         disk_bytes=store.nbytes(),
         drift=drift,
-        map_history=tuple(table._history),
+        map_history=entries,
         background_error=None if table._background_error is None else str(table._background_error),
     )
 
@@ -125,6 +130,7 @@ def check_folder(store: FolderStore) -> tuple[int, int]:
         if n_rows != store.state["n_slots"]:
             raise TableError(f"{manifest.path} is damaged: it lacks the batch of slot {n_rows}")
         manifest.image()
+        manifest.find("history")
         for rest in (
             manifest.changes(0),
             manifest.models("checkpoint"),
@@ -164,4 +170,5 @@ def snapshot(table: TableWriter, path: Path) -> None:
         copy_folder(store, path)
         return
     with table._lock:
-        save_memory(store, path, table._view, table._hasher, table._reservoir, table._policy.state())
+        kept, history = table._policy.state(), history_of(table).fields()
+        save_memory(store, path, table._view, table._hasher, table._reservoir, kept, history)

@@ -19,6 +19,7 @@ from hashstream.table.codes import View
 from hashstream.table.encoders import encode, encoder_checksum, frozen
 from hashstream.table.errors import TableError
 from hashstream.table.folder import FolderStore
+from hashstream.table.history import History
 from hashstream.table.ids import MAX_SLOTS, Index, as_ids, column_of, repeated
 from hashstream.table.learning import learn
 from hashstream.table.packing import plain_labels
@@ -57,7 +58,7 @@ class TableWriter:
         self._publish = threading.Lock()  # held for the exchange of view, reservoir and index only
         self._making = threading.Lock()  # held while the index is made
         self._background_error: Exception | None = None
-        self._history: list[tuple[int, float]] = []
+        self._history: History | None = None  # read when it is first looked at
         if write:
             if isinstance(store, FolderStore):
                 self._policy.restore(store.state["policy"])
