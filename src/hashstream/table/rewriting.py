@@ -27,7 +27,7 @@ from hashstream.table.segments import START, FileSegments, sync_folder
 from hashstream.table.store import Store
 from hashstream.table.witness import Witness
 
-__all__ = ["copy_folder", "rewrite", "save_memory"]
+__all__ = ["copy_folder", "renumbered", "rewrite", "save_memory"]
 
 BLOCK = 1 << 16  # ids that are copied at once
 
@@ -139,11 +139,7 @@ def rewrite(
     """Write what is alive of `store` to `target`, which may be the same, in one commit that is durable in any case:
     nothing is left of what was durable before. What was written has yet to be put in the place of the old."""
     live = view.live().astype(np.int64)
-    after = renumbered(view, live)
-    seats = reservoir.slots.copy()
-    taken = seats >= 0
-    seats[taken] = np.searchsorted(live, seats[taken])
-    reservoir = reservoir.renumbered(seats)
+    after, reservoir = renumbered(view, reservoir, live)
     number = target.state["next_segment"]
     shape = _shape(store, view)
     with target.files:
@@ -207,8 +203,8 @@ def _commit(
     target.acknowledge()
 
 
-def renumbered(view: View, live: np.ndarray) -> View:
-    """The view with slots 0, 1, 2, ... for the items alive, in the order that they had."""
+def renumbered(view: View, reservoir: Reservoir, live: np.ndarray) -> tuple[View, Reservoir]:
+    """View and reservoir with slots 0, 1, 2, ... for the items alive, in the order that they had."""
     assert view.column is not None
     column = column_of(view.column.kind)
     for start in range(0, len(live), BLOCK):
@@ -217,7 +213,10 @@ def renumbered(view: View, live: np.ndarray) -> View:
     for part in view.parts:
         codes, slots = part.rows()
         parts.append(Part(part.version, codes, np.searchsorted(live, slots).astype(np.uint32), 0, len(slots)))
-    return replace(view, parts=tuple(parts), column=column)
+    seats = reservoir.slots.copy()
+    taken = seats >= 0
+    seats[taken] = np.searchsorted(live, seats[taken])
+    return replace(view, parts=tuple(parts), column=column), reservoir.renumbered(seats)
 
 
 def _batches(store: Store, new: FileSegments | None, live: np.ndarray) -> Iterator[tuple[Any, ...]]:

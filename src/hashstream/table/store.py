@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,6 +11,7 @@ import numpy as np
 from hashstream.hashers import OnlineHasher
 from hashstream.table.change import Change
 from hashstream.table.codes import View
+from hashstream.table.errors import Overtaken
 from hashstream.table.reservoir import Reservoir, Seats
 from hashstream.table.segments import MemorySegments, Segments
 
@@ -96,13 +97,41 @@ class Store:
 
     def labels(self, slots: np.ndarray, generation: int) -> list[Any]:
         """The labels of slots, None where there is none; Overtaken where slots were renumbered since `generation`."""
-        batches = list(self._batches)
+        batches = self._batches
+        if generation != self.generation:
+            raise Overtaken
         at = np.searchsorted([first for _, first, *_ in batches], slots, side="right") - 1
         found = []
         for slot, i in zip(slots.tolist(), at.tolist(), strict=True):
             _, first, *_, y = batches[i]
             found.append(None if y is None else plain(y[slot - first]))
         return found
+
+    def compacted(self, live: np.ndarray) -> Callable[[], None]:
+        """What is left of features and labels where only the slots `live`, ascending, stay; a function that goes on
+        with it."""
+        segments: Segments | None = None
+        batches = []
+        first = 0
+        for seq, start, n_rows, version, model, y in self._batches:
+            slots = live[np.searchsorted(live, start) : np.searchsorted(live, start + n_rows)]
+            if not len(slots):
+                continue
+            if self.segments is not None:
+                segments = segments or MemorySegments(self.segments.d, self.segments.dtype)
+                segments.append(self.segments.take(slots))
+                segments.settle()
+            labels = None if y is None else y[slots - start]
+            batches.append((seq, first, len(slots), version, model, labels))
+            first += len(slots)
+
+        def go_on() -> None:
+            self._unsure = True
+            self.seq += 1
+            self.generation += 1  # before what is read by slots: see `HashTable.get`
+            self.segments, self._batches = segments, batches
+
+        return go_on
 
     def blocks(self, first: int, last: int) -> Iterator[tuple[int, np.ndarray]]:
         """The features of slots first to last as views: (first slot, (n, d)) of each."""

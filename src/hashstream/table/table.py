@@ -14,7 +14,7 @@ from hashstream.hashers import OnlineHasher
 from hashstream.hashers.inputs import check_count, check_rows, without_names
 from hashstream.table import opening, upkeep
 from hashstream.table.codes import View, locate
-from hashstream.table.errors import Overtaken, SegmentMissing
+from hashstream.table.errors import Overtaken, SegmentMissing, TableError
 from hashstream.table.folder import FolderStore
 from hashstream.table.ids import as_ids
 from hashstream.table.policies import Policy
@@ -162,10 +162,10 @@ class HashTable(TableWriter):
                 labels = store.labels(slots, generation)
                 if generation == store.generation:
                     break
-            except (Overtaken, SegmentMissing) as error:
-                if isinstance(error, SegmentMissing) and not self._renumbered(generation):
+            except (Overtaken, TableError) as error:
+                if isinstance(error, TableError) and not self._renumbered(generation):
                     raise
-            # The folder was written anew, by another thread or process, and slots have other numbers now.
+            # The table was compacted, by another thread or process, and slots have other numbers now.
             self._refuse_if_torn()
             time.sleep(0.001)
             self.reload()
@@ -176,6 +176,7 @@ class HashTable(TableWriter):
         return Items(ids, codes, versions, labels, X)
 
     def _renumbered(self, generation: int) -> bool:
+        self._refuse_if_closed()
         try:
             self._store.labels(np.empty(0, np.int64), generation)
         except Overtaken:
@@ -245,7 +246,8 @@ class HashTable(TableWriter):
                     raise
 
     def compact(self) -> int:
-        """Write the folder anew without the features of items that were removed or replaced; returns their number."""
+        """Give back the room of items that were removed or replaced; returns their number. All others are written anew,
+        so there must be room for both meanwhile."""
         with self._writing():
             return upkeep.compact(self)
 

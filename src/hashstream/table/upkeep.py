@@ -12,7 +12,7 @@ from hashstream.table.errors import Overtaken, TableError, not_written
 from hashstream.table.folder import FolderStore
 from hashstream.table.history import history_of, look
 from hashstream.table.packing import checked
-from hashstream.table.rewriting import copy_folder, rewrite, save_memory
+from hashstream.table.rewriting import copy_folder, renumbered, rewrite, save_memory
 from hashstream.table.segments import FileSegments
 from hashstream.table.stats import TableStats, measure_drift
 
@@ -146,8 +146,17 @@ def check_folder(store: FolderStore) -> tuple[int, int]:
 def compact(table: TableWriter) -> int:
     store, view = table._store, table._view
     dead = view.n_slots - len(view)
-    if not isinstance(store, FolderStore) or not dead:
+    if not dead:
         return 0
+    if not isinstance(store, FolderStore):
+        live = view.live().astype(np.int64)
+        after, reservoir = renumbered(view, table._reservoir, live)
+        go_on = store.compacted(live)
+        with table._publish:
+            go_on()
+            table._view, table._index, table._reservoir = after, None, reservoir
+        store.settled()
+        return dead
     store.refuse_if_unsure()
     new = rewrite(store, store, view, table._hasher, table._reservoir)
     with table._publish:
