@@ -1,4 +1,7 @@
-"""`hashstream table` as a test calls it, files to give to it, and what is in the table then."""
+"""`hashstream table` as a test calls it, where, files to give to it, and what is in the table then.
+
+Fixtures are imported from here: `conftest.py` can be there only once where doctests are collected, too.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +12,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+import pytest
 from sklearn.datasets import load_digits
 from typer.testing import CliRunner
 
@@ -61,3 +65,21 @@ def written(suffix: str) -> list[Any]:
         return ["rows.npy", "--label", "names.npy"]
     pq.write_table(pa.table({"id": ids, "label": labels, "x": list(X[:1000])}), "rows.parquet")
     return ["rows.parquet"]
+
+
+@pytest.fixture(autouse=True, name="here")
+def in_an_empty_folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    """An empty current folder, no data folder, and room to print."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("HASHSTREAM_DATA", raising=False)
+    monkeypatch.setenv("COLUMNS", "300")
+    return tmp_path
+
+
+@pytest.fixture(name="digits")
+def table_of_digits(here: Path) -> Path:
+    """A table with the first 1,000 digits, ids 0 to 999, whose codes are of four versions."""
+    np.savez(here / "first.npz", x=X[:1000], y=Y[:1000])
+    table("create", "t", "--bits", 32)
+    table("ingest", "t", "first.npz", "--batch", 300, "--no-refresh")
+    return here / "t"

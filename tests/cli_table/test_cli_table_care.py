@@ -7,7 +7,7 @@ import os
 from pathlib import Path
 
 import numpy as np
-from tests.cli_table.commands import X, Y, items, table
+from tests.cli_table.commands import X, Y, in_an_empty_folder, items, table, table_of_digits  # noqa: F401 (fixtures)
 from typer.testing import CliRunner
 
 from hashstream import cli

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.cli_table.commands import X, Y, items, table, written
+from tests.cli_table.commands import X, Y, in_an_empty_folder, items, table, table_of_digits, written  # noqa: F401 (fixtures)
 
 import hashstream as hs
 from hashstream.cli.table_common import policy_of

@@ -7,7 +7,7 @@ import json
 from pathlib import Path
 
 import numpy as np
-from tests.cli_table.commands import X, Y, table, written
+from tests.cli_table.commands import X, Y, in_an_empty_folder, table, table_of_digits, written  # noqa: F401 (fixtures)
 from typer.testing import CliRunner
 
 from hashstream import cli
