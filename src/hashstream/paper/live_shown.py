@@ -200,11 +200,11 @@ NOTES = (
     "(Stored rows that were replaced are still read with their neighbours: up to the length of the stream more than "
     "the model counts.) Batches are the method's own, but have at least 100 rows and at least a 200th of the "
     "stream: HCOH, which learns from single rows, has far fewer refreshes here than the model's one for each row.",
-    "All policies run in one process, one after the other, BLAS on one thread, on a machine that has other work: only "
-    "ratios count. Learning alone is timed right before each of them. Rows come as fast as they are learned: `Lazy` "
-    "works beside that, on a second core where there is one, with a quarter of a core at most, rests while "
-    "queries are asked, and is not waited for at the end. `Gated` has only the labels that the stream brought, in a "
-    "sample of 1,000 items of the whole table.",
+    "All policies run in one process, one after the other, BLAS on one thread. Only ratios count, and they are rough "
+    "where the machine has other work. Learning alone is timed right before each of them. Rows come as fast as they "
+    "are learned: `Lazy` works beside that, on a second core where there is one, with a quarter of a core at most, "
+    "rests while queries are asked, and is not waited for at the end. `Gated` has only the labels that the stream "
+    "brought, in a sample of 1,000 items of the whole table.",
     "Queries, at most 100 of them and the same for all policies of a run, are answered by `search`, like with like: "
     "codes of each version by that version's functions; ties go by insertion.",
     "How often codes are made anew is a choice of who keeps the table, not a property of the method, as the paper's "
