@@ -82,7 +82,7 @@ def test_remove_and_compact(digits: Path) -> None:
     size = sum(path.stat().st_size for path in digits.glob("features*"))
     assert "not in the table: 5000. Nothing was removed" in table("remove", "t", 1, 5000, code=2)
     assert "say what to remove" in table("remove", "t", code=2)
-    assert "1 items removed, 999 are left." in table("remove", "t", 1, 5000, "--missing-ok")
+    assert "1 item removed, 999 are left." in table("remove", "t", 1, 5000, "--missing-ok")
     np.save("gone.npy", np.arange(100, 400))
     Path("gone.txt").write_text("400\n401\n\n")
     assert "300 items removed, 699 are left." in table("remove", "t", "--ids", "gone.npy")

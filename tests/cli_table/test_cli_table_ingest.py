@@ -232,7 +232,7 @@ def test_a_bad_row_is_told_with_its_place_and_what_is_stored() -> None:
     np.savez("bad.npz", x=bad, y=Y[:500])
     table("create", "t")
     said = table("ingest", "t", "bad.npz", "--batch", 100, code=2)
-    assert "NaN" in said
+    assert "feature 5 of row 333 is nan" in said
     assert "Stopped behind row 299 of bad.npz: its first 300 rows are stored." in said
     assert len(items()) == 300
     np.savez("narrow.npz", x=X[:5, :9], y=Y[:5])

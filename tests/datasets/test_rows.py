@@ -231,7 +231,7 @@ def test_bad_parquet_is_refused_with_its_row(tmp_path: Path) -> None:
         ({"x": [[1.0, 2.0], [1.0]]}, "x has 1 numbers in row 1, but 2 in the first"),
         ({"x": [[1.0, 2.0], [None, 1.0]]}, "x has an empty number in row 1"),
         ({"x": [[1.0], [2.0]], "label": ["a", None]}, "row 1 has no label"),
-        ({"x": [[1.0], [2.0]], "label": [1, None]}, "label of row 1 is nan"),
+        ({"x": [[1.0], [2.0]], "label": [1, None]}, "row 1 has no label"),
     ):
         pq.write_table(pa.table(columns), path)
         with pytest.raises(DatasetError, match=says):

@@ -17,6 +17,7 @@ from hashstream.cli.table_ingest import ingest
 from hashstream.cli.table_search import search
 from hashstream.cli.table_stats import stats
 from hashstream.datasets.columns import side_file
+from hashstream.hashers import methods
 from hashstream.table import HashTable, TableError, TableLocked
 from hashstream.table.folder import FolderStore
 from hashstream.terminal import seconds, size
@@ -70,6 +71,8 @@ def create(
         for pair in settings or []:
             if pair.partition("=")[0].strip() in ("n_bits", "random_state"):
                 raise ValueError(f"--set {pair}: this is what --bits and --seed decide")
+        if method.lower() not in map(str.lower, methods()):
+            raise ValueError(f"there is no method {method}: choose from {', '.join(methods())}")
         ((name, cls),) = choose(method).items()
         given = parse_settings(settings or [], {name: cls})
         hasher = cls(n_bits=bits, random_state=seed, **given)
@@ -119,12 +122,7 @@ def remove(
     with failing(), opened(folder) as table:
         wanted: list[str] = list(ids or [])
         if file is not None:
-            if file.suffix.lower() == ".npy":
-                wanted += [str(one) for one in side_file(file).ravel().tolist()]
-            else:
-                wanted += [
-                    line.strip() for line in file.read_text(encoding="utf-8").splitlines() if line.strip()
-                ]
+            wanted += _ids_of(file)
         if not wanted:
             raise ValueError("say what to remove: ids, or --ids FILE")
         found = [one for word in dict.fromkeys(wanted) if (one := _id_in(table, word)) is not None]
@@ -136,7 +134,27 @@ def remove(
             )
         if found:
             table.remove(np.array(found, dtype=object if isinstance(found[0], str) else np.int64))
-        console.print(f"{len(found):,} items removed, {len(table):,} are left.", highlight=False)
+        items = "item" if len(found) == 1 else "items"
+        console.print(f"{len(found):,} {items} removed, {len(table):,} are left.", highlight=False)
+
+
+def _ids_of(file: Path) -> list[str]:
+    if not file.is_file():
+        raise ValueError(f"there is no file {file}")
+    if file.suffix.lower() in (".npz", ".parquet", ".pq"):
+        raise ValueError(f"{file} ends in {file.suffix}: ids are an .npy file, or text with one a line")
+    if file.suffix.lower() == ".npy":
+        ids = side_file(file)
+        if ids.ndim != 1 or ids.dtype.kind not in "iuU":
+            raise ValueError(
+                f"{file} has shape {ids.shape} and holds {ids.dtype}: ids are one row of whole numbers or text"
+            )
+        return [str(one) for one in ids.tolist()]
+    try:
+        lines = file.read_text(encoding="utf-8").splitlines()
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{file} cannot be read as text in UTF-8 ({error})") from error
+    return [line.strip() for line in lines if line.strip()]
 
 
 def _id_in(table: HashTable, word: str) -> int | str | None:

@@ -14,8 +14,9 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
 from hashstream import datasets
 from hashstream.cli.common import console, fail
-from hashstream.datasets.rows import ArrayRows, RowSource
+from hashstream.datasets.rows import ArrayRows, Rows, RowSource
 from hashstream.hashers import DivergenceError
+from hashstream.hashers.inputs import all_finite
 from hashstream.table import Eager, Every, Gated, HashTable, Lazy, Never, Policy, Projected, TableError
 from hashstream.table.folder import FolderStore
 from hashstream.terminal import load_with_bar
@@ -28,6 +29,7 @@ __all__ = [
     "LabelColumn",
     "NoHeader",
     "Text",
+    "check_finite",
     "failing",
     "open_source",
     "opened",
@@ -134,6 +136,16 @@ def open_source(
     return datasets.open_rows(
         name, id=id, label=label, features=features, header=header, text=text, dtype=dtype
     )
+
+
+def check_finite(source: RowSource, rows: Rows) -> None:
+    """ValueError that names the row of the file, which a table does not know."""
+    if not all_finite(rows.X) and len(odd := np.argwhere(~np.isfinite(rows.X))):
+        row, column = odd[0].tolist()
+        raise ValueError(
+            f"{source.name}: feature {column} of row {rows.first + row} is {rows.X[row, column]}: each has to be a "
+            "finite number"
+        )
 
 
 @contextmanager

@@ -23,6 +23,7 @@ from hashstream.cli.table_common import (
     LabelColumn,
     NoHeader,
     Text,
+    check_finite,
     failing,
     open_source,
     opened,
@@ -182,12 +183,15 @@ class Ingest:
                     task = bar.add_task(escape(Path(name).name), total=source.total, note="")
                     for rows in source.pieces(self._batch):
                         row = rows.first
+                        check_finite(source, rows)
                         self._take(source, rows)
                         row += len(rows)
                         bar.update(task, completed=rows.read, note=f"{row:,} rows")
                         if signal := stopped():
                             again = "command" if self._table.keeps_features else "command with --resume"
                             fail(f"stopped {_place(name, row)} The same {again} goes on.", code=128 + signal)
+                    if not row:
+                        raise datasets.DatasetError(f"{name} has no rows")
                 if self._refresh and (todo := self._stale()):
                     refreshed(self._table, todo, bar, stopped)
                     if (signal := stopped()) and self._stale():

@@ -24,6 +24,7 @@ from hashstream.cli.table_common import (
     LabelColumn,
     NoHeader,
     Text,
+    check_finite,
     failing,
     open_source,
     opened,
@@ -122,10 +123,17 @@ def search(
             )  # fmt: skip
         else:
             assert like is not None
-            source = _stored(table, like)
+            source = _stored(table, folder, like)
         answers, labels, taken = _ask(table, source, k, radius, asymmetric, first, quiet=as_json)
         if as_json:
             print(_lines(answers), end="")
+        elif out is None and not len(table):
+            console.print(
+                f"{escape(str(folder))} is empty: fill it with `hashstream table ingest {escape(str(folder))} FILE`",
+                highlight=False,
+                soft_wrap=True,
+            )
+            return
         elif out is None:
             _show(answers, asymmetric)
         if out is not None:
@@ -134,9 +142,11 @@ def search(
             _tell(table, answers, labels, taken, out)
 
 
-def _stored(table: HashTable, like: str) -> RowSource:
+def _stored(table: HashTable, folder: Path, like: str) -> RowSource:
     """Items of the table as queries."""
-    words = [word.strip() for word in like.split(",")]
+    words = [word.strip() for word in like.removesuffix(",").split(",")]
+    if not len(table):
+        raise ValueError(f"{folder} is empty, so nothing is like {like}")
     ids: Any = words
     if len(table) and all(word.lstrip("-").isdigit() for word in words) and words[0] not in table:
         ids = [int(word) for word in words]
@@ -169,6 +179,7 @@ def _ask(
     with work_bar(transient=True, quiet=quiet or first is not None) as bar:
         task = bar.add_task("queries", total=source.total, note="")
         for rows in source.pieces(AT_ONCE if first is None else min(AT_ONCE, first)):
+            check_finite(source, rows)
             n = len(rows) if left is None else min(len(rows), left)
             clock = time.perf_counter()
             if radius is not None:
@@ -289,7 +300,7 @@ def _tell(
     table: HashTable, answers: Answers, labels: np.ndarray | None, taken: float, out: Path | None
 ) -> None:
     q = len(answers.queries)
-    line = f"{q:,} queries against {len(table):,} items in {seconds(taken)}"
+    line = f"{q:,} {'query' if q == 1 else 'queries'} against {len(table):,} items in {seconds(taken)}"
     if labels is not None and len(answers.ids) and None not in answers.labels:
         owner = np.repeat(np.arange(q), np.diff(answers.offsets))
         if labels.ndim == 1:

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from hashstream.datasets.folders import DatasetError
+from hashstream.datasets.folders import DatasetError, reason
 
 __all__ = ["Chosen", "Columns", "Kind", "side_file"]
 
@@ -38,7 +38,12 @@ class Columns:
     def among(self, names: Sequence[str], where: str, vectors: Sequence[str] = ()) -> Chosen:
         """The columns of a table with these names. vectors : those that hold a whole row of features each."""
         if twice := sorted({name for name in names if names.count(name) > 1}):
-            raise DatasetError(f"{where} has more than one column {twice[0]!r}")
+            hint = (
+                ". Where its first line is a row: --no-header"
+                if where.lower().endswith((".csv", ".tsv"))
+                else ""
+            )
+            raise DatasetError(f"{where} has more than one column {twice[0]!r}{hint}")
         ids = _named(self.id, names, IDS, where, "--id")
         labels = _named(self.label, names, LABELS, where, "--label")
         if len(ids) > 1:
@@ -98,7 +103,7 @@ def side_file(path: Path) -> np.ndarray:
     try:
         array = np.load(path, allow_pickle=False)
     except (OSError, EOFError, ValueError) as error:
-        raise DatasetError(f"{path} cannot be read as an .npy file ({error})") from error
+        raise DatasetError(f"{path} cannot be read as an .npy file ({reason(error)})") from error
     if not isinstance(array, np.ndarray):
         array.close()
         raise DatasetError(f"{path} holds several arrays: rename it to .npz")
@@ -133,6 +138,8 @@ class Kind:
             good &= np.floor(np.where(good, array, 0.5)) == array
             if not good.all():
                 row = int(good.argmin())
+                if np.isnan(array[row]):
+                    raise self._lacking(where, first + row)
                 raise DatasetError(
                     f"{where}: the {self._what} of row {first + row} is {array[row]}: it has to be a whole number, "
                     "or text"
@@ -145,13 +152,14 @@ class Kind:
         self.text = False
         return whole
 
+    def _lacking(self, where: str, row: int) -> DatasetError:
+        return DatasetError(f"{where}: row {row} has no {self._what}. Every row needs one, or none has one")
+
     def _from_text(self, array: np.ndarray, where: str, first: int) -> np.ndarray:
         words = [str(one) for one in array.tolist()]
         for row, (one, given) in enumerate(zip(words, array.tolist(), strict=True)):
             if given is None or not one:
-                raise DatasetError(
-                    f"{where}: row {first + row} has no {self._what}. Every row needs one, or none has one"
-                )
+                raise self._lacking(where, first + row)
         odd = next((row for row, one in enumerate(words) if not _is_whole(one)), None)
         if self.text is False and odd is not None:
             raise DatasetError(

@@ -10,7 +10,7 @@ import numpy as np
 
 from hashstream.datasets import folders, harness, mat
 from hashstream.datasets.dataset import Dataset, from_arrays
-from hashstream.datasets.folders import DatasetError
+from hashstream.datasets.folders import DatasetError, reason
 
 __all__ = ["SUFFIXES", "is_file_name", "load_file"]
 
@@ -76,7 +76,7 @@ def _read_npy(path: Path) -> np.ndarray:
     try:
         array = np.load(path, allow_pickle=False)
     except (OSError, EOFError, ValueError) as error:
-        raise DatasetError(f"{path} cannot be read as an .npy file ({error})") from error
+        raise DatasetError(f"{path} cannot be read as an .npy file ({reason(error)})") from error
     if not isinstance(array, np.ndarray):
         array.close()
         raise DatasetError(f"{path} holds several arrays: rename it to .npz")

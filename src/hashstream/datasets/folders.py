@@ -71,4 +71,14 @@ def _reading_npz(path: Path) -> Iterator[None]:
             f"{path} cannot be read as an .npz file (it holds one array without a name)"
         ) from error
     except (OSError, EOFError, ValueError, zipfile.BadZipFile, zlib.error) as error:
-        raise DatasetError(f"{path} cannot be read as an .npz file ({error})") from error
+        raise DatasetError(f"{path} cannot be read as an .npz file ({reason(error)})") from error
+
+
+def reason(error: Exception) -> str:
+    """Why NumPy could not read a file, without its advice to unpickle what nobody knows."""
+    text = str(error)
+    if "contains pickled" in text or "magic string" in text:
+        return "it is none"
+    if "Object arrays" in text or "Python objects" in text:
+        return "it holds Python objects, not numbers or text"
+    return text

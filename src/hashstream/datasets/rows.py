@@ -154,6 +154,8 @@ def open_rows(
 
 
 def check_features(name: str, shape: tuple[int, ...], dtype: np.dtype) -> None:
+    if len(shape) == 2 and not shape[0]:
+        raise DatasetError(f"{name} has no rows")
     if len(shape) != 2 or 0 in shape:
         raise DatasetError(
             f"{name}: the features have shape {shape}, but they have to be (n, d), a row an item"

@@ -12,7 +12,7 @@ from typing import IO, Any
 import numpy as np
 
 from hashstream.datasets.columns import FEATURES, IDS, LABELS, Columns
-from hashstream.datasets.folders import DatasetError, names_in_npz, read_npz
+from hashstream.datasets.folders import DatasetError, names_in_npz, read_npz, reason
 from hashstream.datasets.rows import ArrayRows, Rows, RowSource, check_features, converted, side_arrays
 
 __all__ = ["NpzRows", "open_npy"]
@@ -25,7 +25,7 @@ def open_npy(path: Path, columns: Columns, *, dtype: Any, text: bool) -> ArrayRo
     try:
         X = np.load(path, mmap_mode="r", allow_pickle=False)
     except (OSError, EOFError, ValueError) as error:
-        raise DatasetError(f"{path} cannot be read as an .npy file ({error})") from error
+        raise DatasetError(f"{path} cannot be read as an .npy file ({reason(error)})") from error
     if not isinstance(X, np.ndarray):
         X.close()
         raise DatasetError(f"{path} holds several arrays: rename it to .npz")
@@ -107,7 +107,7 @@ class NpzRows(RowSource):
             with zipfile.ZipFile(self._path) as archive, archive.open(f"{self._member}.npy") as file:
                 yield file
         except (OSError, EOFError, ValueError, KeyError, zipfile.BadZipFile, zlib.error) as error:
-            raise DatasetError(f"{self._path} cannot be read as an .npz file ({error})") from error
+            raise DatasetError(f"{self._path} cannot be read as an .npz file ({reason(error)})") from error
 
 
 def _head(file: IO[bytes]) -> tuple[tuple[int, ...], bool, np.dtype]:
