@@ -90,18 +90,19 @@ def test_the_kernel_gives_the_same_bits(monkeypatch, rng, portable, n_bits, scal
 def test_parts_are_searched_as_one(engine, rng, sizes, n_queries, share):
     """Against a sort of all (distance, slot); codes of one byte tie all the time."""
     owner = rng.permutation(np.repeat(np.arange(len(sizes)), sizes))
-    parts, all_far, all_slots = [], [], []
+    parts, all_queries, all_far, all_slots = [], [], [], []
     for i, n in enumerate(sizes):
         codes, queries = random(rng, n, 1), random(rng, n_queries, 1)
         slots = np.flatnonzero(owner == i).astype(np.uint32)
         dead = np.flatnonzero(rng.random(n) < share)
-        parts.append((queries, codes, slots, dead))
+        parts.append((i, codes, slots, dead))
+        all_queries.append(queries)
         all_far.append(np.delete(hamming.distances(queries, codes), dead, axis=1))
         all_slots.append(np.delete(slots, dead))
     far, slots = np.concatenate(all_far, axis=1), np.concatenate(all_slots).astype(np.int64)
     for k in (1, 12, 300):
         for threads in (1, 2):
-            ours = hamming.topk_parts(parts, k, n_threads=threads)
+            ours = hamming.Parts(parts).topk(np.stack(all_queries), k, n_threads=threads)
             assert (ours[0].dtype, ours[1].dtype) == (np.uint16, np.int64)
             assert ours[0].shape == ours[1].shape == (n_queries, min(k, len(slots)))
             for q in range(n_queries):
@@ -121,10 +122,12 @@ def test_parts_of_every_width(monkeypatch, rng, portable, width):
     slots = [np.sort(some) for some in slots]
     dead = [np.flatnonzero(rng.random(n) < 0.1) for n in sizes]
     for n_queries in (1, 9):
-        queries = [random(rng, n_queries, width) & 3 for _ in sizes]
+        queries = np.stack([random(rng, n_queries, width) & 3 for _ in range(2)])
+        held = list(zip((1, 0, 1), codes, slots, dead, strict=True))
         for k in (1, 30, 2000):
-            ours = _kernel.topk_parts(queries, codes, slots, dead, k, 2)
-            theirs = _twin.topk_parts(queries, codes, slots, dead, k, 2)
+            ours, theirs = (
+                engine.topk_parts(engine.parts(held), queries, k, 2) for engine in (_kernel, _twin)
+            )
             np.testing.assert_array_equal(ours[0], theirs[0])
             np.testing.assert_array_equal(ours[1], theirs[1])
 
@@ -153,13 +156,22 @@ def test_what_does_not_fit_is_refused(engine):
         hamming.weighted_topk(values * np.nan, codes, 1)
     with pytest.raises(ValueError, match="at least 1"):
         hamming.weighted_topk(values, codes, 0)
-    part = codes, codes, np.arange(3, dtype=np.uint32), np.empty(0, np.int64)
+    part = 1, codes, np.arange(3, dtype=np.uint32), np.empty(0, np.int64)
+    queries = np.zeros((2, 4, 1), np.uint8)
     with pytest.raises(ValueError, match="at least 1"):
-        hamming.topk_parts([part], 0)
+        hamming.Parts([part]).topk(queries, 0)
+    with pytest.raises(ValueError, match="at least one part"):
+        hamming.Parts([])
     with pytest.raises(ValueError, match="slots must be uint32"):
-        hamming.topk_parts([(codes, codes, np.arange(3), part[3])], 1)
-    with pytest.raises(ValueError, match="queries have shape"):
-        hamming.topk_parts([part, (codes[:1], *part[1:])], 1)
+        hamming.Parts([(0, codes, np.arange(3), part[3])])
+    with pytest.raises(ValueError, match="2 bytes a row"):
+        hamming.Parts([part, (0, np.zeros((3, 2), np.uint8), *part[2:])])
+    for bad in (queries[:1], queries[:, :, [0, 0]]):
+        with pytest.raises(ValueError, match="there must be 2 sets"):
+            hamming.Parts([part]).topk(np.ascontiguousarray(bad), 1)
+    for bad in (queries[0], queries.astype(int), queries[:, ::2]):
+        with pytest.raises(ValueError, match="C-contiguous uint8"):
+            hamming.Parts([part]).topk(bad, 1)
     with pytest.raises(ValueError, match="float32 or float64"):
         hamming.pack_signs(codes, codes)
     with pytest.raises(ValueError, match="C-contiguous uint8"):

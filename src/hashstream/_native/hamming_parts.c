@@ -11,10 +11,11 @@
 
 /* Known to _kernel.py. */
 typedef struct {
-    problem *problem;
+    const uint8_t *codes;  /* (n_codes, width) */
     const uint32_t *slots; /* (n_codes) ascending */
     const int64_t *dead;   /* (n_dead) ascending rows that may not be found */
-    int64_t n_dead;
+    int64_t n_codes, n_dead;
+    int64_t which; /* of the sets of queries */
 } part;
 
 typedef struct {
@@ -153,25 +154,35 @@ static int put_together(const plan *w, int64_t n, int64_t query, int64_t k, unsi
     return 0;
 }
 
-/* All problems have the same number of queries and the same width. distances, slots: (n_queries, k), by distance, then
- * by slot; k at most the number of codes that are not dead. */
-HS_API int hs_hamming_topk_parts(const part *parts, int64_t n, int64_t k, uint16_t *distances, int64_t *slots)
+/* queries: (sets, n_queries, width). distances, slots: (n_queries, k), by distance, then by slot; k at most the number
+ * of codes that are not dead. */
+HS_API int hs_hamming_topk_parts(const part *parts, int64_t n, const uint8_t *queries, int64_t n_queries,
+                                 int64_t width, int64_t n_threads, int64_t portable, int64_t k, uint16_t *distances,
+                                 int64_t *slots)
 {
-    const int64_t n_queries = parts[0].problem->n_queries;
+    problem *p = calloc((size_t)n, sizeof *p);
     parts_state *t = calloc((size_t)n, sizeof *t);
     plan *w = calloc((size_t)n, sizeof *w);
     unsigned *bounds = malloc((size_t)n_queries * sizeof *bounds);
-    int failed = !t || !w || !bounds;
+    int failed = !p || !t || !w || !bounds;
     double all = 0;
-    for (int64_t i = 0; i < n; i++)
-        all += work_of(parts[i].problem);
+    for (int64_t i = 0; !failed && i < n; i++) {
+        p[i] = (problem){.queries = queries + parts[i].which * n_queries * width,
+                         .codes = parts[i].codes,
+                         .n_queries = n_queries,
+                         .n_codes = parts[i].n_codes,
+                         .width = width,
+                         .n_threads = n_threads,
+                         .portable = portable};
+        all += work_of(p + i);
+    }
     for (int64_t q = 0; !failed && q < n_queries; q++)
-        bounds[q] = 8 * (unsigned)parts[0].problem->width;
+        bounds[q] = 8 * (unsigned)width;
     for (int64_t i = 0; !failed && i < n; i++) {
         t[i] = (parts_state){.part = parts + i, .k = k, .bounds = bounds};
-        w[i] = (plan){.problem = parts[i].problem, .work = work_part, .context = t + i, .divide_codes = 2};
-        w[i].alongside = all - work_of(parts[i].problem);
-        w[i].bytes_per_query = 2 * k * (int64_t)sizeof(uint64_t) + 8 * (8 * w[i].problem->width + 1);
+        w[i] = (plan){.problem = p + i, .work = work_part, .context = t + i, .divide_codes = 2};
+        w[i].alongside = all - work_of(p + i);
+        w[i].bytes_per_query = 2 * k * (int64_t)sizeof(uint64_t) + 8 * (8 * width + 1);
         w[i].then = i + 1 < n ? w + i + 1 : NULL;
         plan_jobs(w + i);
         t[i].nearest = calloc((size_t)w[i].n_jobs, sizeof *t[i].nearest);
@@ -189,6 +200,7 @@ HS_API int hs_hamming_topk_parts(const part *parts, int64_t n, int64_t k, uint16
         }
         free(t[i].nearest);
     }
+    free(p);
     free(t);
     free(w);
     free(bounds);

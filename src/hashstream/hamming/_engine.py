@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
 from hashstream.hamming import _kernel, _twin
 from hashstream.hamming._labels import Labels
 
-__all__ = ["Engine", "engine"]
+__all__ = ["Engine", "Part", "engine"]
+
+Part = tuple[int, np.ndarray, np.ndarray, np.ndarray]
+"""Codes (n, width) that are compared with a set of queries: its number, the codes, their slots (n,) uint32, and the
+rows of the dead, int64, both ascending."""
 
 
 class Engine(Protocol):
@@ -24,18 +28,14 @@ class Engine(Protocol):
     ) -> tuple[np.ndarray, np.ndarray]:
         """Distances (q, min(k, n)) uint16 and rows of `codes` int64."""
 
+    def parts(self, held: Sequence[Part]) -> Any:
+        """What `topk_parts` wants to know of sets of codes, which have to outlive it."""
+
     def topk_parts(
-        self,
-        queries: Sequence[np.ndarray],
-        codes: Sequence[np.ndarray],
-        slots: Sequence[np.ndarray],
-        dead: Sequence[np.ndarray],
-        k: int,
-        n_threads: int,
+        self, known: Any, queries: np.ndarray, k: int, n_threads: int
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Distances (q, k) uint16 and slots int64, by (distance, slot); at least k codes are not dead. For each part
-        its queries (q, width), codes (n, width), their slots (n,) uint32, and the rows of the dead, int64, both
-        ascending."""
+        """Distances (q, k) uint16 and slots int64, by (distance, slot), for queries (sets, q, width); at least k codes
+        are not dead."""
 
     def weighted(
         self,

@@ -19,6 +19,7 @@ __all__ = [
     "distances",
     "histogram",
     "pack_signs",
+    "parts",
     "radius",
     "rank",
     "read",
@@ -71,7 +72,8 @@ def _declare(lib: ctypes.CDLL) -> None:
     take.restype, take.argtypes = c_int, [c_void_p, c_void_p, c_void_p]
     free.restype, free.argtypes = None, [c_void_p]
     parts, pack = lib.hs_hamming_topk_parts, lib.hs_signs_pack
-    parts.restype, parts.argtypes = c_int, [c_void_p, c_int64, c_int64, c_void_p, c_void_p]
+    parts.restype = c_int
+    parts.argtypes = [c_void_p, c_int64, c_void_p, *[c_int64] * 5, c_void_p, c_void_p]
     pack.restype, pack.argtypes = c_int, [c_void_p, c_int64, c_int64, c_int64, c_void_p]
 
 
@@ -135,24 +137,38 @@ def topk(
     return far, where
 
 
+class _Part(ctypes.Structure):
+    """`part` of hamming_parts.c, field by field."""
+
+    _fields_ = (
+        ("codes", c_void_p),
+        ("slots", c_void_p),
+        ("dead", c_void_p),
+        ("n_codes", c_int64),
+        ("n_dead", c_int64),
+        ("which", c_int64),
+    )
+
+
+def parts(held: Sequence[tuple[int, np.ndarray, np.ndarray, np.ndarray]]) -> ctypes.Array[_Part]:
+    """Addresses only: the arrays must outlive it."""
+    return (_Part * len(held))(
+        *(
+            _Part(codes.ctypes.data, slots.ctypes.data, dead.ctypes.data, len(codes), len(dead), which)
+            for which, codes, slots, dead in held
+        )
+    )
+
+
 def topk_parts(
-    queries: Sequence[np.ndarray],
-    codes: Sequence[np.ndarray],
-    slots: Sequence[np.ndarray],
-    dead: Sequence[np.ndarray],
-    k: int,
-    n_threads: int,
+    known: ctypes.Array[_Part], queries: np.ndarray, k: int, n_threads: int
 ) -> tuple[np.ndarray, np.ndarray]:
-    far, where = np.empty((len(queries[0]), k), np.uint16), np.empty((len(queries[0]), k), np.int64)
+    _, q, width = queries.shape
+    far, where = np.empty((q, k), np.uint16), np.empty((q, k), np.int64)
     if far.size:
-        problems = [_problem(q, c, n_threads) for q, c in zip(queries, codes, strict=True)]
-        fields = []  # of `part` in hamming_parts.c
-        for problem, own, gone in zip(problems, slots, dead, strict=True):
-            n = len(gone)
-            fields += [ctypes.addressof(problem), own.ctypes.data, gone.ctypes.data if n else None, n]
-        parts = (c_void_p * len(fields))(*fields)
+        given = queries.ctypes.data, q, width, n_threads, portable
         found = far.ctypes.data, where.ctypes.data
-        _raise_if(_library().hs_hamming_topk_parts(parts, len(problems), k, *found))
+        _raise_if(_library().hs_hamming_topk_parts(known, len(known), *given, k, *found))
     return far, where
 
 

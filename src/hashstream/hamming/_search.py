@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 
 from hashstream.hamming._check import check_codes, check_n_bits, check_n_threads, check_pair, check_subset
 from hashstream.hamming._engine import engine
 
-__all__ = ["distances", "pack", "pack_signs", "radius", "topk", "topk_parts", "unpack"]
+__all__ = ["distances", "pack", "pack_signs", "radius", "topk", "unpack"]
 
 
 def pack(bits: np.ndarray) -> np.ndarray:
@@ -127,57 +125,6 @@ def topk(
         raise ValueError(f"k must be at least 1, got {k}")
     rows = check_subset(subset, len(codes))
     return engine.topk(queries, codes, int(k), rows, check_n_threads(n_threads))
-
-
-def topk_parts(
-    parts: Sequence[tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]],
-    k: int,
-    *,
-    n_threads: int | None = None,
-) -> tuple[np.ndarray, np.ndarray]:
-    """The k nearest among several sets of codes, each of which is compared with queries of its own, exactly.
-
-    Parameters
-    ----------
-    parts : sequence of (queries, codes, slots, dead), at least one
-        queries (q, width) and codes (n, width), uint8, packed; q and width are the same in all. slots (n,) uint32: a
-        number for each code, ascending in a part, that no other code has. dead (m,) int64: ascending rows of the codes
-        that may not be found.
-    k : int, at least 1
-    n_threads : int, optional
-        Threads to use; all cores that the process may use by default.
-
-    Returns
-    -------
-    distances : (q, min(k, n)) uint16
-        Ascending in each row; n is the number of codes in all parts that are not dead.
-    slots : (q, min(k, n)) int64
-        Equally distant codes by ascending slot.
-
-    >>> codes = np.array([[0b1111], [0b0001], [0b0000]], np.uint8)
-    >>> query, other = np.array([[0b0000]], np.uint8), np.array([[0b1111]], np.uint8)
-    >>> one = query, codes, np.array([1, 4, 5], np.uint32), np.array([2])
-    >>> two = other, codes, np.array([0, 3, 7], np.uint32), np.array([], np.int64)
-    >>> topk_parts([one, two], 3)
-    (array([[0, 1, 3]], dtype=uint16), array([[0, 4, 3]]))
-    """
-    if k < 1:
-        raise ValueError(f"k must be at least 1, got {k}")
-    queries: list[np.ndarray] = []
-    codes, slots, dead = [], [], []
-    alive = 0
-    for q, c, own, gone in parts:
-        q, c = check_pair(q, c)
-        if own.dtype != np.uint32 or own.shape != (len(c),) or not own.flags.c_contiguous:
-            raise ValueError(f"slots must be uint32 of shape ({len(c)},), got {own.dtype} {own.shape}")
-        if queries and q.shape != queries[0].shape:
-            raise ValueError(f"queries have shape {q.shape} in one part and {queries[0].shape} in another")
-        queries.append(q)
-        codes.append(c)
-        slots.append(own)
-        dead.append(np.ascontiguousarray(gone, np.int64))
-        alive += len(c) - len(gone)
-    return engine.topk_parts(queries, codes, slots, dead, min(int(k), alive), check_n_threads(n_threads))
 
 
 def radius(

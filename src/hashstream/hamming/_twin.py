@@ -16,6 +16,7 @@ __all__ = [
     "distances",
     "histogram",
     "pack_signs",
+    "parts",
     "radius",
     "rank",
     "stable_scores",
@@ -100,21 +101,23 @@ def topk(
     return nearest, where if rows is None else rows[where]
 
 
+def parts(
+    held: Sequence[tuple[int, np.ndarray, np.ndarray, np.ndarray]],
+) -> Sequence[tuple[int, np.ndarray, np.ndarray, np.ndarray]]:
+    return held
+
+
 def topk_parts(
-    queries: Sequence[np.ndarray],
-    codes: Sequence[np.ndarray],
-    slots: Sequence[np.ndarray],
-    dead: Sequence[np.ndarray],
+    known: Sequence[tuple[int, np.ndarray, np.ndarray, np.ndarray]],
+    queries: np.ndarray,
     k: int,
     n_threads: int,
 ) -> tuple[np.ndarray, np.ndarray]:
-    words = [
-        np.empty((len(queries[0]), 0), np.int64)
-    ]  # a distance and a slot: their order is that of the words
-    for q, c, own, gone in zip(queries, codes, slots, dead, strict=True):
-        rows = np.delete(np.arange(len(c)), gone)
-        far, where = topk(q, c, k, rows, n_threads)
-        words.append(far.astype(np.int64) << 32 | own[where])
+    words = []  # a distance and a slot: their order is that of the words
+    for which, codes, slots, dead in known:
+        rows = np.delete(np.arange(len(codes)), dead)
+        far, where = topk(queries[which], codes, k, rows, n_threads)
+        words.append(far.astype(np.int64) << 32 | slots[where])
     best = np.sort(np.concatenate(words, axis=1), axis=1)[:, :k]
     return (best >> 32).astype(np.uint16), best & 0xFFFFFFFF
 

@@ -9,13 +9,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from itertools import pairwise
 from types import MappingProxyType
 
 import numpy as np
 
+from hashstream import hamming
 from hashstream.hashers import OnlineHasher
 from hashstream.table.change import Change
+from hashstream.table.encoders import is_plain
 from hashstream.table.ids import Column, grown
 
 __all__ = ["Part", "View", "in_order", "locate", "merged"]
@@ -148,6 +151,22 @@ class View:
     def live(self) -> np.ndarray:
         """The slots of all items alive, ascending, uint32."""
         return in_order([part.rows()[1] for part in self.parts])
+
+    @cached_property
+    def versions(self) -> tuple[int, ...]:
+        """Those of the items alive, oldest first."""
+        return tuple(sorted({part.version for part in self.parts}))
+
+    @cached_property
+    def searchable(self) -> hamming.Parts:
+        """The codes, each compared with the queries of its version, in the order of `versions`; not without parts."""
+        return hamming.Parts([(self.versions.index(part.version), *part.arrays()) for part in self.parts])
+
+    @cached_property
+    def projections(self) -> list[np.ndarray] | None:
+        """The matrices (d, r) of `versions`, where the signs of products with them are all there is to it."""
+        encoders = [self.encoders[version] for version in self.versions]
+        return [one.projection_ for one in encoders] if all(map(is_plain, encoders)) else None
 
     def applied(self, change: Change, column: Column | None) -> View:
         """The view after `change`; `column` is the one with the ids of the added items."""

@@ -13,7 +13,7 @@ from hashstream.hashers.inputs import check_finite
 from hashstream.hashers.storage import from_bytes, to_bytes
 from hashstream.table.packing import checksum
 
-__all__ = ["encode", "encoder_checksum", "from_bytes", "frozen", "to_bytes"]
+__all__ = ["encode", "encoder_checksum", "from_bytes", "frozen", "is_plain", "to_bytes"]
 
 let_others_run = getattr(os, "sched_yield", lambda: None)
 
@@ -47,13 +47,18 @@ def frozen(hasher: OnlineHasher) -> OnlineHasher:
     return copy
 
 
+def is_plain(encoder: OnlineHasher) -> bool:
+    """Whether codes are the signs of a product with the projection."""
+    return encoder.feature_map_ is None and type(encoder)._project is OnlineHasher._project
+
+
 def encode(encoder: OnlineHasher, X: np.ndarray) -> np.ndarray:
     """`encoder.transform(X)` for X (n, d) that `check_rows` has seen: the same codes, with less around the product.
 
     Products of the same blocks go into one buffer, and their signs from there into the codes. Between two blocks, a
     thread that waits for this core, as a search may, gets it: the system itself would let it wait for some ticks.
     """
-    if encoder.feature_map_ is not None or type(encoder)._project is not OnlineHasher._project:
+    if not is_plain(encoder):
         return encoder.transform(X)
     n, r, dtype = len(X), encoder.n_bits_, encoder.dtype_
     codes = np.empty((n, -(-r // 8)), np.uint8)

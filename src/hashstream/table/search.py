@@ -8,10 +8,13 @@ import numpy as np
 
 from hashstream import hamming
 from hashstream.hashers import OnlineHasher
+from hashstream.hashers.inputs import check_finite
 from hashstream.table.codes import View
 from hashstream.table.encoders import encode
 
 __all__ = ["nearest", "nearest_asymmetric", "search_threads", "within"]
+
+FEW = 16  # queries that are encoded with little ado
 
 Found = tuple[np.ndarray, np.ndarray]
 
@@ -30,15 +33,26 @@ def nearest(view: View, Q: np.ndarray, k: int, n_threads: int | None = None) -> 
     """
     if not view.parts:
         return np.empty((len(Q), 0), np.uint16), np.empty((len(Q), 0), np.int64)
-    codes = encoded(view, Q)
-    return hamming.topk_parts(
-        [(codes[part.version], *part.arrays()) for part in view.parts], k, n_threads=n_threads
-    )
+    return view.searchable.topk(encoded(view, Q), k, n_threads=n_threads)
 
 
-def encoded(view: View, Q: np.ndarray) -> dict[int, np.ndarray]:
-    """Version -> the codes of the queries, for every version alive."""
-    return {version: encode(view.encoders[version], Q) for version in {part.version for part in view.parts}}
+def encoded(view: View, Q: np.ndarray) -> np.ndarray:
+    """The codes of the queries for every version alive, (versions, q, width) uint8."""
+    projections = view.projections
+    codes = np.empty((len(view.versions), len(Q), view.width), np.uint8)
+    if len(Q) > FEW or not projections or Q.dtype != projections[0].dtype:
+        for i, version in enumerate(view.versions):
+            codes[i] = encode(view.encoders[version], Q)
+        return codes
+    # The same with as few calls as can be: for a query, they take longer than the products.
+    values = np.empty((len(projections), len(Q), projections[0].shape[1]), Q.dtype)
+    with np.errstate(invalid="ignore", over="ignore"):
+        for i, projection in enumerate(projections):
+            np.matmul(Q, projection, out=values[i])
+    if not hamming.pack_signs(values.reshape(-1, values.shape[2]), codes.reshape(-1, view.width)):
+        check_finite(Q)
+        codes[...] = np.packbits(values > 0, axis=2)
+    return codes
 
 
 def within(
@@ -49,7 +63,7 @@ def within(
     Within a query by ascending distance, then by slot.
     """
     query, word = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
-    queries = encoded(view, Q)
+    queries = dict(zip(view.versions, encoded(view, Q), strict=True))
     for part in view.parts:
         codes, slots, dead = part.arrays()
         offsets, far, rows = hamming.radius(queries[part.version], codes, radius, n_threads=n_threads)
@@ -86,7 +100,7 @@ def nearest_asymmetric(view: View, Q: np.ndarray, k: int, n_threads: int | None 
     """As `nearest`, by the costs of `query_values`: distances (q, m) float64, slots (q, m) int64."""
     if not view.parts:
         return np.empty((len(Q), 0)), np.empty((len(Q), 0), np.int64)
-    values = {version: query_values(view.encoders[version], Q) for version in {p.version for p in view.parts}}
+    values = {version: query_values(view.encoders[version], Q) for version in view.versions}
     found = []
     for part in view.parts:
         codes, slots, dead = part.arrays()
