@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from tests.cli_table.commands import X, Y, in_an_empty_folder, table, table_of_digits  # noqa: F401 (fixtures)
+from tests.cli_table.commands import X, Y, in_an_empty_folder, items, table, table_of_digits  # noqa: F401 (fixtures)
 
 
 @pytest.mark.parametrize("suffix", ["npy", "npz"])
@@ -59,7 +59,7 @@ def test_a_number_that_is_none_is_named_by_its_row_in_the_file(digits: Path) -> 
     assert said in table("search", "t", "bad.npz", code=2)
     bad[333, 5] = -np.inf
     np.savez("bad.npz", x=bad, y=Y[:500], ids=np.arange(2000, 2500))
-    assert said.replace("nan", "-inf") in table("ingest", "t", "bad.npz", "--batch", 100, code=2)
+    assert said.replace("nan", "-inf as float32") in table("ingest", "t", "bad.npz", "--batch", 100, code=2)
 
 
 def test_a_method_that_is_not_there() -> None:
@@ -75,6 +75,23 @@ def test_searching_an_empty_table_says_so_once() -> None:
     assert said == "t is empty: fill it with `hashstream table ingest t FILE`"
     assert table("search", "t", "rows.npy", "--json").count('"ids": []') == 30
     assert "t is empty, so nothing is like 3" in table("search", "t", "--like", 3, code=2)
+
+
+def test_labels_as_bytes_are_text() -> None:
+    table("create", "t")
+    np.savez("rows.npz", x=X[:40], y=np.array([b"cat", b"dog"] * 20))
+    table("ingest", "t", "rows.npz")
+    assert items()[0][1] == "cat"
+    pq.write_table(pa.table({"id": [0], "label": ["caf\u00e9".encode()], "x": list(X[:1])}), "rows.parquet")
+    table("ingest", "t", "rows.parquet")
+    assert items()[0][1] == "caf\u00e9"
+
+
+def test_check_without_features_does_not_claim_to_have_made_codes() -> None:
+    table("create", "t", "--no-features")
+    np.savez("rows.npz", x=X[:40], y=Y[:40])
+    table("ingest", "t", "rows.npz")
+    assert "no code was made again, since no features are kept" in table("check", "t")
 
 
 def test_ids_to_remove(digits: Path) -> None:

@@ -208,14 +208,17 @@ def check(
             raise TableError(f"{folder} is not a table: there is no manifest in it")
         try:
             with console.status("reading every row"), opened(folder, mode="read") as table:
-                found = table.check(sample)
+                found, kept = table.check(sample), table.keeps_features
         except TableLocked:
             raise
         except TableError as error:
             fail(error, code=1)
+        codes = f"{found['codes']:,} codes are what their version makes of their features."
+        if not kept:
+            codes = "no code was made again, since no features are kept."
         console.print(
             f"Nothing is damaged: {found['batches']:,} batches with {found['rows']:,} rows have the checksums that "
-            f"they were stored with, and {found['codes']:,} codes are what their version makes of their features.",
+            f"they were stored with, and {codes}",
             highlight=False,
             soft_wrap=True,
         )

@@ -111,7 +111,12 @@ def policy_of(text: str | None) -> Policy | None:
     if kind is None:
         raise ValueError(f"--policy {text!r}: {name} takes no number")
     try:
-        return policy(kind(number))
+        value = kind(number)
+    except ValueError:
+        what = "a whole number" if kind is int else "a number"
+        raise ValueError(f"--policy {text!r}: behind the colon there has to be {what}") from None
+    try:
+        return policy(value)
     except ValueError as error:
         raise ValueError(f"--policy {text!r}: {error}") from None
 
@@ -142,9 +147,11 @@ def check_finite(source: RowSource, rows: Rows) -> None:
     """ValueError that names the row of the file, which a table does not know."""
     if not all_finite(rows.X) and len(odd := np.argwhere(~np.isfinite(rows.X))):
         row, column = odd[0].tolist()
+        value = rows.X[row, column]
+        large = "" if np.isnan(value) else f" as {rows.X.dtype}"  # it may have been a number in the file
         raise ValueError(
-            f"{source.name}: feature {column} of row {rows.first + row} is {rows.X[row, column]}: each has to be a "
-            "finite number"
+            f"{source.name}: feature {column} of row {rows.first + row} is {value}{large}: each has to be a finite "
+            "number"
         )
 
 

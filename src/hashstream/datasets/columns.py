@@ -156,7 +156,9 @@ class Kind:
         return DatasetError(f"{where}: row {row} has no {self._what}. Every row needs one, or none has one")
 
     def _from_text(self, array: np.ndarray, where: str, first: int) -> np.ndarray:
-        words = [str(one) for one in array.tolist()]
+        words = [
+            one.decode("utf-8", "replace") if isinstance(one, bytes) else str(one) for one in array.tolist()
+        ]
         for row, (one, given) in enumerate(zip(words, array.tolist(), strict=True)):
             if given is None or not one:
                 raise self._lacking(where, first + row)
