@@ -94,19 +94,24 @@ def size(n_bytes: float) -> str:
     return f"{n_bytes:.0f} bytes"
 
 
-def sparkline(values: list[float], width: int = 40) -> str:
+def sparkline(values: list[float], width: int = 40, least: float = 0.0) -> str:
     """Numbers as a line of bars from the lowest to the highest; where there are more than `width`, the mean of some.
+
+    least : the difference that the highest bar stands for at least, so that small ones look small.
 
     >>> sparkline([0.2, 0.4, 0.7, 0.7, 0.9])
     '▁▃▆▆█'
     >>> sparkline([0.5, 0.5]), len(sparkline(list(range(1000))))
     ('▁▁', 40)
+    >>> sparkline([0.50, 0.51], least=0.1)
+    '▁▂'
     """
     bars = "▁▂▃▄▅▆▇█"
     if len(values) > width:
         cuts = [len(values) * i // width for i in range(width + 1)]
         values = [sum(values[a:b]) / (b - a) for a, b in pairwise(cuts)]
-    low, high = min(values), max(values)
+    low = min(values)
+    high = max(*values, low + least)
     if high == low:
         return bars[0] * len(values)
     return "".join(bars[round((value - low) / (high - low) * (len(bars) - 1))] for value in values)

@@ -19,6 +19,7 @@ from hashstream.terminal import size, sparkline
 __all__ = ["stats"]
 
 NEWEST = 5  # versions that have a line of their own
+LEAST = 0.05  # of mAP, from the lowest bar to the highest
 
 
 def stats(
@@ -112,9 +113,7 @@ def _over_time(history: tuple[tuple[int, float], ...]) -> str:
     if len(values) == 1:
         return f"one look so far, after {first:,} rows"
     least, most = min(values), max(values)
-    line = (
-        f"{start:.3f} {sparkline(values)} {end:.3f}   {len(values)} looks, after {first:,} to {last:,} rows"
-    )
+    line = f"{start:.3f} {sparkline(values, least=LEAST)} {end:.3f}   {len(values)} looks, after {first:,} to {last:,} rows"
     return line if {least, most} <= {start, end} else f"{line}; between {least:.3f} and {most:.3f}"
 
 
