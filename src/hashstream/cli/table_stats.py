@@ -113,7 +113,8 @@ def _over_time(history: tuple[tuple[int, float], ...]) -> str:
     if len(values) == 1:
         return f"one look so far, after {first:,} rows"
     least, most = min(values), max(values)
-    line = f"{start:.3f} {sparkline(values, least=LEAST)} {end:.3f}   {len(values)} looks, after {first:,} to {last:,} rows"
+    bars = sparkline(values, least=LEAST)
+    line = f"{start:.3f} {bars} {end:.3f}   {len(values)} looks, after {first:,} to {last:,} rows"
     return line if {least, most} <= {start, end} else f"{line}; between {least:.3f} and {most:.3f}"
 
 
