@@ -17,7 +17,7 @@ from threadpoolctl import threadpool_info, threadpool_limits
 
 from hashstream import datasets, evaluate
 from hashstream.evaluate import News
-from hashstream.evaluate.protocols import SETTINGS
+from hashstream.evaluate.protocols import SETTINGS, Setting
 from hashstream.hashers import FCOH, DivergenceError
 from hashstream.paper import live, live_shown
 from hashstream.paper.study import Value
@@ -230,7 +230,7 @@ def kept(
     end = Value((mean - 0.1 * (policy != "Eager"),))
     course = live.Plan(1_100, 100)
     return live_shown.Kept(
-        title, policy, course, total, 1.0, 0.5, recoding, recoded, 100, end, Value((mean,))
+        title, policy, course, total, 1.0, 0.5, recoding, recoded, 100, recoding / 5, end, Value((mean,))
     )
 
 
@@ -251,6 +251,33 @@ def test_the_finding_is_made_of_what_was_kept(tmp_path: Path) -> None:
         "mAP -0.010 to +0.010 (-0.110 to -0.090 at the end)."
     )
     assert live_shown.finding(study, found[1:2]) == ""
+
+
+def test_figures_of_several_runs_are_medians_and_the_ratio_is_of_one_run(tmp_path: Path) -> None:
+    study = replace(small_study(tmp_path, name="mnist", runs=3), methods=("HCOH",))
+    for run, (once, again) in enumerate([(1.0, 5.0), (2.0, 12.0), (4.0, 21.0)]):  # 5 rebuilds
+        figures = (40.0, 2.0, once, again, 4_250.0, 950.0)
+        for n in (200, 300, 400, 500, 600):
+            study.add("table-time", "HCOH[paper]", 32, run, n, **{"policy_mAP[Eager]": 0.1 * run + n / 1_000})
+        rows = {live.metric(f, "Eager"): v for f, v in zip(live.FIGURES, figures, strict=True)}
+        study.add("table-time", "HCOH[paper]", 32, run, 600, **rows)
+    (one,) = live_shown.kept(study, lambda one: 1)
+    assert (one.rebuild, one.recoding, one.table) == (2.0, 12.0, 38.0)
+    assert one.ratio == pytest.approx(1.05)  # of 1, 1.2 and 1.05
+    assert one.end.runs == pytest.approx((0.6, 0.7, 0.8))
+    assert one.mean.runs == pytest.approx((0.4, 0.5, 0.6))
+
+
+def test_a_stream_of_one_batch_rebuilds_nothing(tmp_path: Path) -> None:
+    study = small_study(tmp_path, name="mnist")
+    setting = Setting(per_class=10, stream=60, every=60)
+    study = replace(study, methods=("HCOH",), field=replace(study.field, setting=setting))
+    live.measure(study, lambda one: 1)
+    found = live_shown.kept(study, lambda one: 1)
+    assert [k.recoded for k in found] == [0] * 6
+    assert live_shown.finding(study, found) == ""
+    (sheet,) = live_shown.sheets(study, found)
+    assert len(sheet.rows) == 6
 
 
 @pytest.mark.parametrize(

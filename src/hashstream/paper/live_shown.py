@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from math import nan
 from statistics import median
 from typing import TYPE_CHECKING
 
@@ -36,8 +37,8 @@ class Kept:
     """A table that was kept by a policy for the whole stream: medians of seconds and counts over runs, and answers.
 
     total: seconds in `ingest`. learning: of the same batches without a table. rebuild: of encoding the database once.
-    recoding: of making codes anew. recoded: how many codes were. end, mean: the headline metric at the end, and over
-    all looks.
+    recoding: of making codes anew. recoded: how many codes were. ratio: of recoding to encoding the database once for
+    every batch but the first, within a run. end, mean: the headline metric at the end, and over all looks.
     """
 
     title: str
@@ -49,6 +50,7 @@ class Kept:
     recoding: float
     recoded: float
     items: float
+    ratio: float
     end: Value
     mean: Value
 
@@ -85,11 +87,27 @@ def kept(study: Study, rows_of: Callable[[Contestant], int | None]) -> list[Kept
             end, mean = _answers(study, one, policy, course)
             if end is None or mean is None or None in figures.values():
                 continue
+            runs = list(zip(*(value.runs for value in figures.values() if value), strict=True))
             total, learning, rebuild, recoding, recoded, items = (
-                median(value.runs) for value in figures.values() if value
+                median(some) for some in zip(*runs, strict=True)
             )
+            rebuilds = course.batches - 1
+            ratio = median(again / (once * rebuilds) for _, _, once, again, *_ in runs) if rebuilds else nan
             found.append(
-                Kept(one.title, policy, course, total, learning, rebuild, recoding, recoded, items, end, mean)
+                Kept(
+                    one.title,
+                    policy,
+                    course,
+                    total,
+                    learning,
+                    rebuild,
+                    recoding,
+                    recoded,
+                    items,
+                    ratio,
+                    end,
+                    mean,
+                )
             )
     return found
 
@@ -115,11 +133,11 @@ def sheets(study: Study, found: Sequence[Kept]) -> tuple[Sheet, ...]:
             seconds(k.rebuild),
             seconds(k.reckoned),
             seconds(k.recoding),
-            f"{k.recoding / k.reckoned:.2f}",
+            f"{k.ratio:.2f}",
             seconds(k.table),
         )
         for k in found
-        if k.policy == EAGER
+        if k.policy == EAGER and k.recoded
     ]
     every = [
         (
@@ -159,10 +177,10 @@ def sheets(study: Study, found: Sequence[Kept]) -> tuple[Sheet, ...]:
 
 def finding(study: Study, found: Sequence[Kept]) -> str:
     """Whether the reckoned seconds are the real ones, and what each policy saves at what price."""
-    eager = {k.title: k for k in found if k.policy == EAGER}
+    eager = {k.title: k for k in found if k.policy == EAGER and k.recoded and k.table > 0}
     if not eager:
         return ""
-    ratios = [k.recoding / k.reckoned for k in eager.values()]
+    ratios = [k.ratio for k in eager.values()]
     stored = _range([k.stored for k in eager.values()], ".2f")
     text = (
         f" Run on a live table that is rebuilt after every batch, making codes anew takes {_range(ratios, '.2f')} "
