@@ -192,8 +192,8 @@ def finding(study: Study, found: Sequence[Kept]) -> str:
         if pairs:
             work = _range([k.recoded / e.recoded for k, e in pairs], ".0%")
             cost = _range([max(0.0, k.table) / e.table for k, e in pairs], ".0%")
-            mean = _range([k.mean.mean - e.mean.mean for k, e in pairs], "+.3f")
-            end = _range([k.end.mean - e.end.mean for k, e in pairs], "+.3f")
+            mean = _range([k.mean.mean - e.mean.mean for k, e in pairs], "+z.3f")
+            end = _range([k.end.mean - e.end.mean for k, e in pairs], "+z.3f")
             parts.append(
                 f"{policy} {work} of the codes, {cost} of the table's seconds, {study.headline} {mean} "
                 f"({end} at the end)"
