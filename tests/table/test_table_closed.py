@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -81,3 +83,32 @@ def test_a_closed_manifest_is_not_called_damaged(tmp_path: Path) -> None:
     with pytest.raises(TableError, match="closed") as told, manifest.reading():
         manifest.get("state")
     assert "damaged" not in str(told.value)
+
+
+def test_closing_waits_for_who_reads(tmp_path: Path) -> None:
+    """Threads that read when the table is closed get an answer, or are told; the process lives on."""
+    for i in range(8):
+        table = HashTable.open(tmp_path / str(i), hs.FCOH(n_bits=12, random_state=0))
+        for start in range(0, 40, 2):
+            table.ingest(np.arange(start, start + 2), X[start : start + 2], Y[start : start + 2])
+        wrong: list[BaseException] = []
+
+        def read(table: HashTable = table, wrong: list[BaseException] = wrong) -> None:
+            try:
+                while True:
+                    assert table.get(np.arange(40)).labels == Y.tolist()
+            except TableError as error:
+                if "closed" not in str(error):
+                    wrong.append(error)
+            except BaseException as error:
+                wrong.append(error)
+
+        threads = [threading.Thread(target=read) for _ in range(3)]
+        for thread in threads:
+            thread.start()
+        time.sleep(0.02)
+        table.close()
+        for thread in threads:
+            thread.join(30)
+            assert not thread.is_alive()
+        assert not wrong

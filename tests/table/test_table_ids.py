@@ -60,36 +60,54 @@ def test_hashes_spread() -> None:
         assert counts.max() < 40  # 16 expected
 
 
-@pytest.mark.parametrize("seed", range(3))
-def test_the_reservoir_holds_the_smallest_keys(seed: int) -> None:
+@pytest.mark.parametrize("seed", range(5))
+def test_the_sample_is_whoever_has_a_key_below_the_limit(seed: int) -> None:
+    """Whatever comes, goes or is replaced; and it comes back from what is stored of it."""
     rng = np.random.default_rng(seed)
+    reservoir, slot = Reservoir(10), 0
+    slots: dict[int, int] = {}  # of the ids alive
+    for _ in range(60):
+        ids = rng.choice(60, int(rng.integers(0, 8)), replace=False)
+        gone = [one for one in slots if rng.random() < 0.01]
+        removed = np.sort([slots[one] for one in {*ids.tolist(), *gone} if one in slots]).astype(np.uint32)
+        X = ids[:, None] + np.zeros((1, 2))
+        seats = reservoir.plan(removed, slot, mixed(ids.astype(np.uint64)), X, ids)
+        stored = Seats.from_arrays(unpack(pack(seats.arrays())))
+        reservoir = reservoir.taken(stored)
+        for one in gone:
+            del slots[one]
+        slots.update(zip(ids.tolist(), range(slot, slot + len(ids)), strict=True))
+        slot += len(ids)
+        held = sorted(slots, key=lambda one: int(mixed(np.array([one], np.uint64))[0]))
+        inside = [one for one in held if mixed(np.array([one], np.uint64))[0] < reservoir.limit]
+        found, kept, labels = reservoir.sample()
+        assert sorted(labels) == sorted(inside)
+        assert len(inside) == len(reservoir) == seats.taken <= 10
+        assert [slots[one] for one in labels] == found.tolist()
+        if len(found):
+            assert kept[:, 0].tolist() == list(labels)
+        again = Reservoir(10).taken(Seats.from_arrays(unpack(pack(reservoir.seats().arrays()))))
+        assert (again.slots.tolist(), again.keys.tolist()) == (
+            reservoir.slots.tolist(),
+            reservoir.keys.tolist(),
+        )
+        assert (again.labels, again.limit) == (reservoir.labels, reservoir.limit)
+
+
+def test_a_sample_that_has_lost_most_lets_everybody_in() -> None:
+    keys = mixed(np.arange(1000, dtype=np.uint64))
     reservoir = Reservoir(10)
-    slot = 0
-    features: dict[int, float] = {}
-    for _ in range(30):
-        n = int(rng.integers(0, 8))
-        X = rng.standard_normal((n, 2))
-        features.update({slot + i: X[i, 0] for i in range(n)})
-        seats = reservoir.plan(np.empty(0, int), slot, X, np.arange(slot, slot + n))
-        reservoir = reservoir.taken(Seats.from_arrays(unpack(pack(seats.arrays()))))
-        assert len(reservoir) == seats.taken
-        slot += n
-        keys = mixed(np.arange(slot).astype(np.uint64))
-        assert sorted(reservoir.sample()[0].tolist()) == sorted(np.argsort(keys)[:10].tolist())
-        slots, kept, labels = reservoir.sample()
-        assert kept[:, 0].tolist() == [features[one] for one in slots.tolist()] if slot else not len(kept)
-        assert list(labels) == slots.tolist()
-        again = Reservoir(10).taken(Seats.from_arrays(reservoir.seats().arrays()))
-        assert again.slots.tolist() == reservoir.slots.tolist()
-        assert again.labels == reservoir.labels
-    leaving = reservoir.sample()[0][:3]
-    reservoir = reservoir.taken(reservoir.plan(leaving))
-    assert len(reservoir) == 7
-    assert not set(leaving.tolist()) & set(reservoir.sample()[0].tolist())
-    reservoir = reservoir.taken(reservoir.plan(np.empty(0, int), slot, np.zeros((3, 2))))
-    assert {slot, slot + 1, slot + 2} <= set(
-        reservoir.sample()[0].tolist()
-    )  # free places are for whoever comes
+    reservoir = reservoir.taken(reservoir.plan(np.empty(0, int), 0, keys, np.zeros((1000, 2))))
+    assert len(reservoir) == 10
+    limit = reservoir.limit
+    assert sorted(reservoir.sample()[0].tolist()) == np.sort(np.argsort(keys)[:10]).tolist()
+    reservoir = reservoir.taken(reservoir.plan(reservoir.sample()[0][:5]))
+    assert (len(reservoir), reservoir.limit) == (5, limit)
+    late = np.array([2**63, 2**63 + 1, 2**64 - 2], np.uint64)  # none of them is below the limit
+    assert reservoir.plan(np.empty(0, int), 1000, late, np.zeros((3, 2))).taken == 5
+    reservoir = reservoir.taken(reservoir.plan(reservoir.sample()[0][:1]))
+    reservoir = reservoir.taken(reservoir.plan(np.empty(0, int), 1000, late, np.zeros((3, 2))))
+    assert {1000, 1001, 1002} <= set(reservoir.sample()[0].tolist())
 
 
 def test_arrays_and_labels_come_back_from_their_bytes() -> None:

@@ -54,6 +54,7 @@ class FolderStore(Store):
         self._reading = threading.Lock()
         self.files = threading.Lock()  # held while files are copied, or replaced by others
         self._reader: Manifest | None = None
+        self._closed = False
         self._witness: Witness | None = None
         self._ahead = Ahead(self.sync)
         self._opened = 0  # slots that were there when the segments were opened
@@ -369,6 +370,8 @@ class FolderStore(Store):
         generation : read one commit, and raise Overtaken where slots have been numbered anew since that one.
         """
         with self._reading:
+            if self._closed:
+                raise TableError("the table is closed")
             if self._reader is None:
                 self._reader = Manifest(self.path / MANIFEST, mode="read")
             if generation is None:
@@ -416,17 +419,20 @@ class FolderStore(Store):
 
     def close(self) -> None:
         self._ahead.close()
-        for thing in (
-            getattr(self, "segments", None),
-            self._reader,
-            getattr(self, "manifest", None),
-            self._witness,
-        ):
-            if thing is not None:
-                try:
-                    thing.close()
-                except sqlite3.Error:  # nothing is open any more that could be lost
-                    continue
+        with (
+            self._reading
+        ):  # a connection that is closed while another thread reads from it takes the process with it
+            self._closed = True
+            held = (
+                getattr(self, "segments", None),
+                self._reader,
+                getattr(self, "manifest", None),
+                self._witness,
+            )
+            for thing in held:
+                with suppress(sqlite3.Error):  # nothing is open any more that could be lost
+                    if thing is not None:
+                        thing.close()
         if self._lock is not None:
             self._lock.release()
 

@@ -1,10 +1,10 @@
 """A small sample of the stored items with their features and labels, by which the table watches itself.
 
-Item i has the key SplitMix64(slot of i), and the items with the smallest keys stay: as long as items only come, a
-uniform sample of them, which needs no random generator, so that a table that was opened again goes on with the very
-same one. A removed or replaced item leaves its place to the next that comes, whatever its key, and those that had no
-place are not asked again; after a compaction, slots and so keys are others. From then on, items that came later are
-in the sample more often than their share.
+The key of an item is a hash of its id, and the sample is all items whose key is below a limit, which is lowered
+whenever they would be more than there are places: a uniform sample of what the table holds, whatever comes, goes or is
+replaced. It needs no random generator, so a table that was opened again goes on with the very same one. Only where
+fewer than half of the places are taken, since most items were removed, whoever comes gets in: from then on, items
+that came later are in the sample more often than their share.
 """
 
 from __future__ import annotations
@@ -16,56 +16,65 @@ from typing import Any
 
 import numpy as np
 
-from hashstream.table.ids import mixed
 from hashstream.table.packing import pack_label, unpack_label
 
 __all__ = ["Reservoir", "Seats"]
 
 NOBODY = np.empty(0, np.int64)
+NO_KEYS, NO_ROWS = np.empty(0, np.uint64), np.empty((0, 0))
+FREE = np.uint64(2**64 - 1)
 
 
 @dataclass(frozen=True, eq=False)
 class Seats:
     """What a change does to a reservoir: `left` places become free, then items sit down at `places`.
 
-    left : (m,) int64. places, slots : (n,) int64, distinct. rows : (n, d), the features; None where n is 0.
-    labels : n of them, None without. taken : how many places are taken afterwards.
+    left : (m,) int64. places, slots : (n,) int64, distinct. keys : (n,) uint64. rows : (n, d), the features.
+    labels : n of them, None without. limit : who has a smaller key gets in from now on.
+    taken : how many places are taken afterwards.
     """
 
     left: np.ndarray
     places: np.ndarray
     slots: np.ndarray
-    rows: np.ndarray | None
+    keys: np.ndarray
+    rows: np.ndarray
     labels: list[Any]
+    limit: np.uint64
     taken: int
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """As named arrays, for the log and the image; none where nothing happens."""
-        out = {"seats.left": self.left} if len(self.left) else {}
-        if self.rows is not None:
+        """As named arrays, for the log and the image."""
+        out = {"seats.limit": np.array([self.limit])}
+        if len(self.left):
+            out["seats.left"] = self.left
+        if len(self.places):
             text = json.dumps([None if label is None else pack_label(label) for label in self.labels])
-            out["seats.places"], out["seats.slots"], out["seats.rows"] = self.places, self.slots, self.rows
-            out["seats.labels"] = np.frombuffer(text.encode(), np.uint8)
+            out["seats.places"], out["seats.slots"], out["seats.keys"] = self.places, self.slots, self.keys
+            out["seats.rows"], out["seats.labels"] = self.rows, np.frombuffer(text.encode(), np.uint8)
         return out
 
     @classmethod
     def from_arrays(cls, arrays: dict[str, np.ndarray]) -> Seats:
         """What `arrays` was made of, but for `taken`."""
-        left = arrays.get("seats.left", NOBODY)
+        left, limit = arrays.get("seats.left", NOBODY), arrays["seats.limit"][0]
         if "seats.places" not in arrays:
-            return cls(left, NOBODY, NOBODY, None, [], 0)
+            return cls(left, NOBODY, NOBODY, NO_KEYS, NO_ROWS, [], limit, 0)
+        places, slots, keys, rows = (arrays[f"seats.{name}"] for name in ("places", "slots", "keys", "rows"))
         texts = json.loads(arrays["seats.labels"].tobytes())
         labels = [None if text is None else unpack_label(text) for text in texts]
-        return cls(left, arrays["seats.places"], arrays["seats.slots"], arrays["seats.rows"], labels, 0)
+        return cls(left, places, slots, keys, rows, labels, limit, 0)
 
 
 class Reservoir:
-    """At most `size` items. `slots` (size,) int64 with -1 for a free place; `rows`, the features (d,) of each place;
-    `labels`, None without."""
+    """At most `size` items. `slots` (size,) int64, -1 for a free place; `keys` (size,) uint64, FREE for a free place;
+    `rows`, the features (d,) of each place; `labels`, None without."""
 
     def __init__(self, size: int) -> None:
         self.size = size
         self.slots = np.full(size, -1, np.int64)
+        self.keys = np.full(size, FREE, np.uint64)
+        self.limit = FREE
         self.rows: list[np.ndarray | None] = [None] * size
         self.labels: list[Any] = [None] * size
 
@@ -76,59 +85,62 @@ class Reservoir:
         self,
         removed: np.ndarray,
         first_slot: int = 0,
+        keys: np.ndarray = NO_KEYS,
         X: np.ndarray | None = None,
         y: np.ndarray | None = None,
     ) -> Seats:
         """What happens when slots die and a batch X (n, d), with labels y perhaps, takes the slots from `first_slot`
-        on."""
+        on. keys : (n,) uint64, the hashes of its ids."""
         left = np.flatnonzero(np.isin(self.slots, removed)) if len(removed) else NOBODY
-        if not self.size or X is None or not len(X):
-            return Seats(left, NOBODY, NOBODY, None, [], len(self) - len(left))
-        coming = mixed(np.arange(first_slot, first_slot + len(X), dtype=np.uint64))
-        slots = self.slots
+        sitting, limit = self.keys, self.limit
         if len(left):
-            slots = slots.copy()
-            slots[left] = -1
-        # Those who sit and those who come, by key; a free place has none, so whoever comes may take one.
-        seated = np.flatnonzero(slots >= 0)
-        sitting = mixed(slots[seated].astype(np.uint64))
-        rows = np.arange(len(X))
-        if len(seated) == self.size:
-            rows = np.flatnonzero(coming < sitting.max())
-        if not len(rows):
-            return Seats(left, NOBODY, NOBODY, None, [], len(seated))
-        keys = np.concatenate([sitting, coming[rows]])
-        last = min(self.size, len(keys)) - 1
-        stay = keys <= np.partition(keys, last)[last]  # no two are equal
-        rows = rows[stay[len(seated) :]]
-        if not len(rows):
-            return Seats(left, NOBODY, NOBODY, None, [], len(seated))
-        free = np.concatenate([seated[~stay[: len(seated)]], np.flatnonzero(slots < 0)])
+            sitting = sitting.copy()
+            sitting[left] = FREE
+        n = int(np.count_nonzero(sitting != FREE))
+        rows = np.flatnonzero(keys < limit) if self.size else NOBODY
+        if n + len(rows) < self.size // 2:
+            limit = FREE
+            rows = np.flatnonzero(keys < limit)
+        if X is None or not len(rows):
+            return Seats(left, NOBODY, NOBODY, NO_KEYS, NO_ROWS, [], limit, n)
+        places = np.flatnonzero(sitting == FREE)
+        if n + len(rows) > self.size:
+            limit = np.partition(np.concatenate([sitting, keys[rows]]), self.size)[self.size]
+            rows = rows[keys[rows] < limit]
+            places = np.flatnonzero(sitting >= limit)
+            left = np.union1d(
+                left, places[len(rows) :]
+            )  # those who have the same key as one for whom there is no place
+            n = self.size - len(places)
+        places = places[: len(rows)]
         labels = [None] * len(rows) if y is None else [y[row] for row in rows.tolist()]
-        return Seats(left, np.sort(free[: len(rows)]), first_slot + rows, X[rows], labels, int(stay.sum()))
+        n += len(rows)
+        return Seats(left, places, first_slot + rows, keys[rows], X[rows], labels, limit, n)
 
     def taken(self, seats: Seats) -> Reservoir:
         """The reservoir after a plan. This one stays as it is for who looks at it."""
-        if not len(seats.places) and not len(seats.left):
+        if not len(seats.places) and not len(seats.left) and seats.limit == self.limit:
             return self
-        slots, rows, labels = self.slots.copy(), list(self.rows), list(self.labels)
+        slots, keys, rows, labels = self.slots.copy(), self.keys.copy(), list(self.rows), list(self.labels)
         for place in seats.left.tolist():
-            slots[place], rows[place], labels[place] = -1, None, None
-        slots[seats.places] = seats.slots
-        if seats.rows is not None:
-            for place, row, label in zip(seats.places.tolist(), seats.rows, seats.labels, strict=True):
-                rows[place], labels[place] = row.copy(), label  # not a view, which would keep all others
+            slots[place], keys[place], rows[place], labels[place] = -1, FREE, None, None
+        slots[seats.places], keys[seats.places] = seats.slots, seats.keys
+        for place, row, label in zip(seats.places.tolist(), seats.rows, seats.labels, strict=True):
+            rows[place], labels[place] = row.copy(), label  # not a view, which would keep all others
         after = copy.copy(self)
-        after.slots, after.rows, after.labels = slots, rows, labels
+        after.slots, after.keys, after.rows, after.labels = slots, keys, rows, labels
+        after.limit = seats.limit
         return after
 
     def seats(self) -> Seats:
         """What makes this reservoir of an empty one."""
         places = np.flatnonzero(self.slots >= 0)
         chosen = [row for place in places.tolist() if (row := self.rows[place]) is not None]
-        rows = np.stack(chosen) if chosen else None
+        rows = np.stack(chosen) if chosen else NO_ROWS
         labels = [self.labels[place] for place in places.tolist()]
-        return Seats(NOBODY, places, self.slots[places], rows, labels, len(places))
+        return Seats(
+            NOBODY, places, self.slots[places], self.keys[places], rows, labels, self.limit, len(places)
+        )
 
     def renumbered(self, slots: np.ndarray) -> Reservoir:
         """The same items, whose slots have other numbers now."""

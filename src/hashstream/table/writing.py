@@ -216,7 +216,8 @@ class TableWriter:
         after = view.applied(change, column).with_encoders(known, newest)
         first, n = (added.first_slot, len(added.codes)) if added is not None else (0, 0)
         X, y = (batch.X, batch.y) if batch is not None else (None, None)
-        seats = self._reservoir.plan(change.removed, first, X, y)
+        keys = np.empty(0, np.uint64) if added is None or column is None else column.hash_of(added.ids)
+        seats = self._reservoir.plan(change.removed, first, keys, X, y)
         reservoir = self._reservoir.taken(seats)
         gone = np.empty(0, np.int64)
         if len(change.removed) and view.column is not None:
