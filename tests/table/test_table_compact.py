@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ from tests.table.slow_table import SlowTable
 from tests.table.table_worlds import rows, same_answers, same_items, same_model
 
 import hashstream as hs
-from hashstream.table import HashTable, Never, Projected
+from hashstream.table import HashTable, Never, Projected, recovery
 
 HASHER = hs.FCOH(n_bits=20, random_state=3, batch_size=8)
 
@@ -131,3 +132,36 @@ def test_an_interrupted_compaction_in_memory_changes_nothing(monkeypatch: pytest
     same_items(table, model)
     assert table.compact() == 30
     same_items(table, model)
+
+
+def test_a_reader_asked_while_it_reloads_a_compacted_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Slots are numbered anew: until the view is exchanged, an answer must not come from the new files."""
+    rng = np.random.default_rng(0)
+    X, y = rows(rng, 300)
+    with HashTable.open(tmp_path / "t", HASHER) as writer:
+        writer.ingest(np.arange(300), X, y)
+        with HashTable.open(tmp_path / "t", mode="read") as reader:
+            assert reader.get([250]).labels == [y[250]]
+            writer.remove(np.arange(100))
+            writer.compact()
+            answers: list[Any] = []
+            items = recovery._items
+
+            def asked_meanwhile(store: Any) -> Any:
+                thread = threading.Thread(target=lambda: answers.append(reader.get([150])))
+                thread.start()
+                thread.join(0.5)  # it may wait for the view
+                threads.append(thread)
+                return items(store)
+
+            threads: list[threading.Thread] = []
+            monkeypatch.setattr(recovery, "_items", asked_meanwhile)
+            assert reader.reload()
+            for thread in threads:
+                thread.join(30)
+            assert len(answers) == len(threads) >= 1
+            for found in answers:
+                assert found.features[0].tolist() == X[150].tolist()
+                assert found.labels == [y[150]]

@@ -166,3 +166,98 @@ def test_a_change_that_is_refused_leaves_the_table_usable(tmp_path: Path) -> Non
         table.ingest(*batch(60))
         assert len(table) == 120
         assert table.check()["codes"] == 120
+
+
+def reopened(path: Path, *firsts: int) -> None:
+    """The folder opens, holds these batches, is whole, and takes more."""
+    with HashTable.open(path) as again:
+        assert len(again) == 60 * len(firsts)
+        for first in firsts:
+            ids, X, y = batch(first)
+            held = again.get(ids)
+            assert held.features is not None
+            assert held.features.tobytes() == X.tobytes()
+            assert held.labels == y.tolist()
+        again.ingest(*batch(300))
+        assert again.check()["rows"] == 60 * len(firsts) + 60
+
+
+@pytest.mark.parametrize("where", ["put back", "undo"])
+def test_a_second_interrupt_while_the_first_is_undone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, where: str
+) -> None:
+    """Nothing is built on what may be half-way, and closing does not make it last."""
+    table = opened(tmp_path)
+    table.ingest(*batch(0))
+    table.ingest(*batch(60))
+    with monkeypatch.context() as patch, failpoints.on("segment.written", stop):
+        patch.setattr(
+            *((table._hasher, "_put_back") if where == "put back" else (table._store.segments, "undo")),
+            lambda *_: stop(),
+        )
+        with pytest.raises(KeyboardInterrupt):
+            table.ingest(*batch(120))
+    assert table.search(batch(0)[1], 1)[0].shape == (60, 1)
+    for change in (lambda: table.ingest(*batch(180)), table.flush, lambda: table.remove([3])):
+        with pytest.raises(TableError, match="failed half-way"):
+            change()
+    table.close()
+    reopened(tmp_path, 0, 60)
+
+
+def test_closed_in_the_middle_of_an_ingest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As the handler of a signal may do."""
+    table = opened(tmp_path)
+    table.ingest(*batch(0))
+    table.ingest(*batch(60))
+    learned = type(table._hasher).partial_fit
+
+    def then_closed(*args: Any) -> None:
+        learned(*args)
+        table.close()
+        raise SystemExit
+
+    with monkeypatch.context() as patch:
+        patch.setattr(type(table._hasher), "partial_fit", then_closed)
+        with pytest.raises(SystemExit):
+            table.ingest(*batch(120))
+    reopened(tmp_path, 0, 60)
+
+
+def test_closed_in_the_middle_of_a_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    table = opened(tmp_path)
+    table.ingest(*batch(0))
+    found = table._store._batch_at  # type: ignore[attr-defined]
+
+    def closed_first(*args: Any) -> Any:
+        table.close()
+        return found(*args)
+
+    monkeypatch.setattr(table._store, "_batch_at", closed_first)
+    with pytest.raises(TableError, match="closed"):
+        table.get([5])
+    reopened(tmp_path, 0)
+
+
+def test_interrupted_as_a_transaction_begins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    table = opened(tmp_path)
+    table.ingest(*batch(0))
+    manifest = table._store.manifest  # type: ignore[attr-defined]
+
+    class Interrupted:
+        db = manifest._db
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(self.db, name)
+
+        def execute(self, sql: str, *values: Any) -> Any:
+            done = self.db.execute(sql, *values)
+            return stop() if sql.startswith("BEGIN") else done
+
+    with monkeypatch.context() as patch:
+        patch.setattr(manifest, "_db", Interrupted())
+        with pytest.raises(KeyboardInterrupt):
+            table.ingest(*batch(60))
+    table.ingest(*batch(60))
+    table.close()
+    reopened(tmp_path, 0, 60)

@@ -13,7 +13,7 @@ from tests.table.filled_table import as_if_killed, filled, queries
 from tests.table.slow_table import SlowTable
 from tests.table.table_worlds import same_answers, same_items, same_model
 
-from hashstream.table import HashTable, Never, TableError, ahead, folder, segments
+from hashstream.table import HashTable, Never, TableError, folder, segments
 
 
 def corrupt(path: Path, at: int, bit: int) -> None:
@@ -106,7 +106,7 @@ def test_flipped_features_of_the_log_are_refused_at_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The model would be learned from them again, and batches that are not small stand in a segment only."""
-    monkeypatch.setattr(ahead, "SMALL_BATCH", 0)
+    monkeypatch.setattr(folder, "SMALL_BATCH", 0)
     table, _ = filled(tmp_path / "t")
     path = as_if_killed(table, tmp_path / "t", tmp_path / "killed")
     corrupt(path / "features-000000.seg", segments.START + 48 * 40, 3)

@@ -13,7 +13,7 @@ from tests.table.slow_table import SlowTable
 from tests.table.table_worlds import rows, same_answers, same_items, same_model
 
 import hashstream as hs
-from hashstream.table import HashTable, Never, TableError, ahead, failpoints, segments
+from hashstream.table import HashTable, Never, TableError, failpoints, folder, segments
 from hashstream.table.codes import Part
 from hashstream.table.refresh import smallest_versions
 
@@ -77,7 +77,7 @@ def test_features_that_were_not_synced_are_written_again(tmp_path: Path, lost: s
 def test_a_segment_is_synced_once_for_many_small_batches(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(ahead, "UNSYNCED_BYTES", 3 * 12 * STRIDE)
+    monkeypatch.setattr(folder, "UNSYNCED_BYTES", 3 * 12 * STRIDE)
     seen = []
     with failpoints.on("segment.synced", lambda: seen.append(len(counts))):
         counts: list[int] = []
@@ -87,7 +87,7 @@ def test_a_segment_is_synced_once_for_many_small_batches(
             counts.append(unsynced(tmp_path / "t"))
         assert counts == [1, 2, 3, 0, 1, 2, 3, 0, 1]
         assert seen == [3, 7]
-        monkeypatch.setattr(ahead, "SMALL_BATCH", 0)  # a batch that is not small is synced at once
+        monkeypatch.setattr(folder, "SMALL_BATCH", 0)  # a batch that is not small is synced at once
         ingest(table, model, 500)
         assert unsynced(tmp_path / "t") == 0
         assert seen == [3, 7, 9]

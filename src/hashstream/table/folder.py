@@ -18,7 +18,6 @@ from typing import Any
 import numpy as np
 
 from hashstream.hashers import OnlineHasher
-from hashstream.table.ahead import Ahead
 from hashstream.table.change import Added, Change
 from hashstream.table.codes import View
 from hashstream.table.encoders import to_bytes
@@ -37,6 +36,8 @@ __all__ = ["FolderStore"]
 MANIFEST, WITNESS, LOCK = "manifest.sqlite", "witness", "lock"
 LOG_BYTES = 16 << 20  # of changes before they are drawn together into an image, and ...
 LOG_ROWS = 16384  # ... of their number; a larger image waits until the changes are twice as large as it is
+SMALL_BATCH = 1 << 20  # bytes of features that go into the manifest too and are not synced at once, ...
+UNSYNCED_BYTES = 16 << 20  # ... and of all those, before their segment is synced
 
 
 class FolderStore(Store):
@@ -51,12 +52,15 @@ class FolderStore(Store):
         self.path, self.write, self.sync = path, mode == "write", durability == "full"
         self._segment_bytes = segment_bytes
         self._lock = WriterLock(path / LOCK) if self.write else None
-        self._reading = threading.Lock()
+        self._reading = threading.RLock()  # a signal's handler may close the table in the middle of a read
         self.files = threading.Lock()  # held while files are copied, or replaced by others
         self._reader: Manifest | None = None
         self._closed = False
         self._witness: Witness | None = None
-        self._ahead = Ahead(self.sync)
+        self._unsynced = 0  # bytes of features that are in the manifest too
+        self._half_written = (
+            False  # whether features may be in a segment that are neither committed nor undone
+        )
         self._opened = 0  # slots that were there when the segments were opened
         self._ledger: Ledger | None = None
         try:
@@ -112,7 +116,7 @@ class FolderStore(Store):
         rows = (shape["d"], np.dtype(shape["dtype"]), numbers[0], first_slots, self.state["n_slots"])
         again = list(self.manifest.unsynced())
         if self.write:
-            self._ahead.unsynced = sum(len(raw) for _, raw in again)
+            self._unsynced = sum(len(raw) for _, raw in again)
             self.segments = self.file_segments(*rows, again=again)
         else:
             self.segments = self._same_segments(rows, again)
@@ -179,15 +183,6 @@ class FolderStore(Store):
             self.segments = self.file_segments(X.shape[1], X.dtype, number, [], 0)
         return self.segments
 
-    def begin(self, X: np.ndarray) -> None:
-        if self.keep_features and self.segments is not None:
-            self.refuse_if_unsure()
-            self._ahead.begin(self.segments, X)
-
-    def abandon(self) -> None:
-        if self._ahead.busy:
-            self._undo()
-
     def commit(
         self,
         change: Change,
@@ -205,19 +200,21 @@ class FolderStore(Store):
         state = {**self.state, "seq": seq, "live": live, "policy": policy}
         state["log_bytes"] += len(raw)
         state["seated"] = state["seated"] if seats is None else seats.taken
-        size, later, crc = 0, True, 0
+        size = batch.X.nbytes if batch is not None and self.keep_features else 0
+        later = size <= SMALL_BATCH and self._unsynced + size <= UNSYNCED_BYTES
+        crc = checksum(batch.X) if batch is not None and size else 0
         self.refuse_if_unsure()
         try:
             if batch is not None and self.keep_features:
-                size = batch.X.nbytes
-                later, crc = self._ahead.finish(self._segments_for(batch.X), batch.X)
+                self._half_written = True
+                self._segments_for(batch.X).append(batch.X, sync=not later)
             with self.manifest.transaction(settle=False):
                 self.manifest.put_change(seq, raw)
                 if batch is not None and change.added is not None:
                     self._put_batch(seq, change.added, batch, crc, y, state)
                     if later and size:
                         self.manifest.put_unsynced(change.added.first_slot, batch.X.data.cast("B"), crc)
-                if self._ahead.unsynced and not later:
+                if self._unsynced and not later:
                     self.manifest.forget_unsynced()
                 if model is not None:
                     self._put_model(model, old or {}, seq)
@@ -230,13 +227,14 @@ class FolderStore(Store):
             raise
         if self.segments is not None:
             self.segments.settle()
+        self._half_written = False
         self.state, self.seq = state, seq
-        self._ahead.unsynced = self._ahead.unsynced + size if later else 0
+        self._unsynced = self._unsynced + size if later else 0
         self.acknowledge()
 
     @property
     def unsure(self) -> bool:
-        return self.manifest.unsure or self._ahead.busy
+        return self.manifest.unsure or self._half_written
 
     def settled(self) -> None:
         self.manifest.settled()
@@ -258,17 +256,17 @@ class FolderStore(Store):
         old = self.segments
         self.generation = int(self.state["rewritten"])  # before the segments: see `HashTable.get`
         self.segments = new
-        self._ledger, self._opened, self._ahead.unsynced = None, 0, 0
+        self._ledger, self._opened, self._unsynced = None, 0, 0
         return old if isinstance(old, FileSegments) else None
 
     def _undo(self) -> None:
-        self._ahead.wait()
         if self.manifest.unsure:  # the rows may have been committed after all: whoever opens it anew decides
             return
         if self.segments is not None:
             self.segments.undo()
             if not self.segments.n_rows:
                 self.segments = None
+        self._half_written = False  # last: who is interrupted before is unsure
 
     def _put_batch(
         self, seq: int, added: Added, batch: Batch, crc: int, y: bytes | None, state: dict[str, Any]
@@ -329,10 +327,10 @@ class FolderStore(Store):
         if not self.write or not isinstance(self.segments, FileSegments):
             return
         self.segments.sync_rows()
-        if self._ahead.unsynced:
+        if self._unsynced:
             with self.manifest.transaction("checkpoint"):
                 self.manifest.forget_unsynced()
-            self._ahead.unsynced = 0
+            self._unsynced = 0
 
     def harden(self) -> None:
         """Make all commits so far durable, where they are not as a rule."""
@@ -418,7 +416,6 @@ class FolderStore(Store):
         return total
 
     def close(self) -> None:
-        self._ahead.close()
         with (
             self._reading
         ):  # a connection that is closed while another thread reads from it takes the process with it

@@ -5,9 +5,8 @@ go on while it is written. With durability "full" (synchronous=FULL) every commi
 "fast" (synchronous=NORMAL) none is: the file stays whole after a power loss, but may be older than what was
 acknowledged.
 
-Where syncs take long, the features of a small batch stand here too, until their segment is synced, which is then done
-once for many batches: a commit costs one sync, not two (`ahead.py`). After a power loss they are written to the segment
-again.
+The features of a small batch stand here too, until their segment is synced, which is then done once for many batches:
+a commit costs one sync, not two. After a power loss they are written to the segment again.
 
 SQLite has no checksums of its own outside the log, so every row here has one, over all of its fields. What is read
 is verified when it is read.
@@ -170,8 +169,8 @@ class Manifest:
                 self._db.execute("PRAGMA synchronous = NORMAL")
             return
         try:
-            self._db.execute("BEGIN IMMEDIATE")
             try:
+                self._db.execute("BEGIN IMMEDIATE")
                 yield
                 reach(f"{name}.before")
                 self._unsure = True  # an interrupt (Ctrl-C) may come anywhere from here on

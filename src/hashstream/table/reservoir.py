@@ -113,7 +113,7 @@ class Reservoir:
             )  # those who have the same key as one for whom there is no place
             n = self.size - len(places)
         places = places[: len(rows)]
-        labels = [None] * len(rows) if y is None else [y[row] for row in rows.tolist()]
+        labels = [None] * len(rows) if y is None else [copy.copy(y[row]) for row in rows.tolist()]
         n += len(rows)
         return Seats(left, places, first_slot + rows, keys[rows], X[rows], labels, limit, n)
 

@@ -327,7 +327,8 @@ class FileSegments(Segments):
         if array is None or len(array) < n:  # mapping takes a while, so not for every row that is added
             assert segment.path is not None
             try:
-                shape = (segment.rows, self.d)
+                committed = min(segment.rows, self.n_rows - segment.first_slot)  # others may be cut off again
+                shape = (max(n, committed), self.d)
                 array = np.asarray(np.memmap(segment.path, self.dtype, "r", START, shape))
             except FileNotFoundError as error:
                 raise SegmentMissing(f"{segment.path} is missing") from error

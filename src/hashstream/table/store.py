@@ -54,12 +54,6 @@ class Store:
         """The change that was committed last is shown."""
         self._unsure = False
 
-    def begin(self, X: np.ndarray) -> None:
-        """Features that the next `commit` will bring, unless `abandon` is called: they may be written meanwhile."""
-
-    def abandon(self) -> None:
-        """There is no commit of what was begun, if anything was and it has not failed already."""
-
     def commit(
         self,
         change: Change,

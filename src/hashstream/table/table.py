@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import time
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
@@ -156,7 +157,7 @@ class HashTable(TableWriter):
         while True:
             self._refuse_if_closed()
             with self._publish:
-                slots, view, generation = self._slots(ids), self._view, store.generation
+                slots, view, generation = self._slots(ids), self._view, self._generation
             try:
                 X = store.features(slots) if features and store.keep_features and len(ids) else None
                 labels = store.labels(slots, generation)
@@ -227,7 +228,7 @@ class HashTable(TableWriter):
                 return False
             now = reread(store, Recovered(self._view, self._hasher, self._reservoir, 0))
             with self._publish:
-                self._view, self._index = now.view, None
+                self._view, self._index, self._generation = now.view, None, store.generation
                 self._hasher, self._reservoir = now.hasher, now.reservoir
             return True
 
@@ -267,6 +268,8 @@ class HashTable(TableWriter):
                 try:
                     if self._write:
                         upkeep.checkpoint(self, quietly=True, closing=True)
+                        with suppress(OSError, TableError):
+                            self._store.harden()
                 finally:
                     self._open = False
                     self._store.close()

@@ -30,6 +30,8 @@ def checkpoint(table: TableWriter, *, quietly: bool = False, closing: bool = Fal
     quietly : a disk that has no room for it is no error: all it holds can be made again.
     """
     store, view = table._store, table._view
+    if store.unsure or table._half_learned:
+        return  # interrupted
     try:
         history = look(table, at_once=closing or not quietly)
         noted = None if history is None else history.fields()
@@ -154,6 +156,7 @@ def compact(table: TableWriter) -> int:
         go_on = store.compacted(live)
         with table._publish:
             go_on()
+            table._generation = store.generation
             table._view, table._index, table._reservoir = after, None, reservoir
         store.settled()
         return dead
@@ -161,6 +164,7 @@ def compact(table: TableWriter) -> int:
     new = rewrite(store, store, view, table._hasher, table._reservoir)
     with table._publish:
         old = store.replace_segments(new.segments)
+        table._generation = store.generation
         table._view, table._index = new.view, None
         table._reservoir = new.reservoir
     store.settled()

@@ -47,12 +47,13 @@ class TableWriter:
         """Use `HashTable.open`."""
         self._store, self._policy = store, policy.for_one_table()
         self._hasher, self._reservoir = recovered.hasher, recovered.reservoir
-        self._view = recovered.view
+        self._view, self._generation = recovered.view, store.generation  # exchanged together
         self._max_versions, self._checkpoint_rows = max_versions, checkpoint_rows
         self._since_checkpoint = recovered.replayed
         self._checkpointed = hasattr(self._hasher, "n_seen_")
         self._write, self._open = write, True
         self._index: Index | None = None  # made when an id is first looked up
+        self._half_learned = False  # whether the hasher may have learned what is neither committed nor undone
         self._lock = threading.RLock()  # the writer's
         self._at_work = 0  # not 0: somebody writes
         self._publish = threading.Lock()  # held for the exchange of view, reservoir and index only
@@ -77,16 +78,17 @@ class TableWriter:
             learner, kept = self._hasher._remember(), self._policy.state()
             # The first batch draws from a generator that was given as random_state, which `_put_back` cannot undo.
             unlearned = None if hasattr(self._hasher, "n_seen_") else copy.deepcopy(self._hasher)
+            self._half_learned = True
             try:
-                self._store.begin(X)
                 learn(self._hasher, X, y)
                 self._store_batch(ids, X, y, learned=True)
             except BaseException:
-                self._store.abandon()
                 self._hasher._put_back(learner)
                 self._hasher = unlearned or self._hasher
                 self._policy.restore(kept)
+                self._half_learned = False  # last: who is interrupted before is torn
                 raise
+            self._half_learned = False
             self._maintain()
         self._policy.ingested()
 
@@ -275,7 +277,7 @@ class TableWriter:
     def _refuse_if_torn(self) -> None:
         """TableError where a change was interrupted between its commit and the moment when everybody sees it."""
         with self._lock:  # a writer who is at work is not interrupted
-            if self._store.unsure:
+            if self._store.unsure or self._half_learned:
                 raise TableError(
                     "the last change failed half-way, so nobody knows whether it is stored: close the table and open "
                     "it again"
