@@ -133,6 +133,27 @@ def test_parts_of_every_width(monkeypatch, rng, portable, width):
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("n_bits", [5, 16, 64, 100])
+def test_parts_asked_by_real_values(engine, rng, dtype, n_bits):
+    parts = hamming.Parts(
+        [
+            (which, random(rng, n, -(-n_bits // 8)), np.arange(n, dtype=np.uint32) * 2 + which, np.arange(3))
+            for which, n in ((0, 300), (1, 40))
+        ]
+    )
+    values = rng.standard_normal((2, 7, n_bits)).astype(dtype)
+    values[:, :, 0] = 0
+    ours = parts.topk_signs(values, 20)
+    theirs = parts.topk(np.packbits(values > 0, axis=2), 20)
+    assert ours is not None
+    np.testing.assert_array_equal(ours[0], theirs[0])
+    np.testing.assert_array_equal(ours[1], theirs[1])
+    for bad in (np.nan, np.inf, -np.inf):
+        values[1, 6, n_bits - 1] = bad
+        assert parts.topk_signs(values, 20) is None
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("n_bits", [1, 7, 8, 64, 100, 128])
 def test_signs(engine, rng, dtype, n_bits):
     values = rng.standard_normal((37, n_bits)).astype(dtype)
@@ -169,9 +190,13 @@ def test_what_does_not_fit_is_refused(engine):
     for bad in (queries[:1], queries[:, :, [0, 0]]):
         with pytest.raises(ValueError, match="there must be 2 sets"):
             hamming.Parts([part]).topk(np.ascontiguousarray(bad), 1)
-    for bad in (queries[0], queries.astype(int), queries[:, ::2]):
-        with pytest.raises(ValueError, match="C-contiguous uint8"):
+    for bad in (queries[0], queries[:, ::2]):
+        with pytest.raises(ValueError, match="C-contiguous"):
             hamming.Parts([part]).topk(bad, 1)
+    with pytest.raises(ValueError, match="dtype uint8"):
+        hamming.Parts([part]).topk(queries.astype(float), 1)
+    with pytest.raises(ValueError, match="float32 or float64"):
+        hamming.Parts([part]).topk_signs(queries, 1)
     with pytest.raises(ValueError, match="float32 or float64"):
         hamming.pack_signs(codes, codes)
     with pytest.raises(ValueError, match="C-contiguous uint8"):

@@ -206,3 +206,22 @@ HS_API int hs_hamming_topk_parts(const part *parts, int64_t n, const uint8_t *qu
     free(bounds);
     return failed ? -1 : 0;
 }
+
+HS_API int hs_signs_pack(const uint8_t *values, int64_t n, int64_t r, int64_t bytes, uint8_t *codes); /* signs.c */
+
+/* The same for the signs of values (sets, n_queries, r) of 4 or 8 bytes each; 1 where a value is infinite or not a
+ * number. */
+HS_API int hs_hamming_topk_signs(const part *parts, int64_t n, const uint8_t *values, int64_t sets, int64_t n_queries,
+                                 int64_t r, int64_t bytes, int64_t n_threads, int64_t portable, int64_t k,
+                                 uint16_t *distances, int64_t *slots)
+{
+    const int64_t width = (r + 7) / 8;
+    uint8_t *queries = malloc((size_t)(sets * n_queries * width));
+    if (!queries)
+        return -1;
+    int found = hs_signs_pack(values, sets * n_queries, r, bytes, queries);
+    if (!found)
+        found = hs_hamming_topk_parts(parts, n, queries, n_queries, width, n_threads, portable, k, distances, slots);
+    free(queries);
+    return found;
+}

@@ -37,6 +37,11 @@ class Engine(Protocol):
         """Distances (q, k) uint16 and slots int64, by (distance, slot), for queries (sets, q, width); at least k codes
         are not dead."""
 
+    def topk_signs(
+        self, known: Any, values: np.ndarray, k: int, n_threads: int
+    ) -> tuple[np.ndarray, np.ndarray] | None:
+        """The same for the signs of values (sets, q, r); None where a value is not finite."""
+
     def weighted(
         self,
         queries: np.ndarray,

@@ -26,6 +26,7 @@ __all__ = [
     "stable_scores",
     "topk",
     "topk_parts",
+    "topk_signs",
     "weighted",
 ]
 
@@ -74,6 +75,9 @@ def _declare(lib: ctypes.CDLL) -> None:
     parts, pack = lib.hs_hamming_topk_parts, lib.hs_signs_pack
     parts.restype = c_int
     parts.argtypes = [c_void_p, c_int64, c_void_p, *[c_int64] * 5, c_void_p, c_void_p]
+    signs = lib.hs_hamming_topk_signs
+    signs.restype = c_int
+    signs.argtypes = [c_void_p, c_int64, c_void_p, *[c_int64] * 7, c_void_p, c_void_p]
     pack.restype, pack.argtypes = c_int, [c_void_p, c_int64, c_int64, c_int64, c_void_p]
 
 
@@ -169,6 +173,21 @@ def topk_parts(
         given = queries.ctypes.data, q, width, n_threads, portable
         found = far.ctypes.data, where.ctypes.data
         _raise_if(_library().hs_hamming_topk_parts(known, len(known), *given, k, *found))
+    return far, where
+
+
+def topk_signs(
+    known: ctypes.Array[_Part], values: np.ndarray, k: int, n_threads: int
+) -> tuple[np.ndarray, np.ndarray] | None:
+    q = values.shape[1]
+    far, where = np.empty((q, k), np.uint16), np.empty((q, k), np.int64)
+    if far.size:
+        given = values.ctypes.data, *values.shape, values.itemsize, n_threads, portable
+        found = far.ctypes.data, where.ctypes.data
+        failed = _library().hs_hamming_topk_signs(known, len(known), *given, k, *found)
+        if failed > 0:
+            return None
+        _raise_if(failed)
     return far, where
 
 

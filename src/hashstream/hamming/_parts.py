@@ -70,14 +70,30 @@ class Parts:
         slots : (q, min(k, n)) int64
             Equally distant codes by ascending slot.
         """
+        if queries.dtype != np.uint8:
+            raise ValueError(f"queries must be packed codes of dtype uint8, got {queries.dtype}")
+        k = self._check(queries, queries.shape[-1], k)
+        return engine.topk_parts(self._known, queries, k, check_n_threads(n_threads))
+
+    def topk_signs(
+        self, values: np.ndarray, k: int, *, n_threads: int | None = None
+    ) -> tuple[np.ndarray, np.ndarray] | None:
+        """`topk` of the queries' real values, whose signs are their bits, (sets, q, n_bits) float32 or float64; None
+        where one of them is not finite."""
+        if values.dtype not in (np.float32, np.float64):
+            raise ValueError(f"values must be float32 or float64, got {values.dtype}")
+        k = self._check(values, -(-values.shape[-1] // 8), k)
+        return engine.topk_signs(self._known, values, k, check_n_threads(n_threads))
+
+    def _check(self, given: np.ndarray, width: int, k: int) -> int:
+        """How many can be found of k; a ValueError where what is given does not fit."""
         if k < 1:
             raise ValueError(f"k must be at least 1, got {k}")
-        if queries.dtype != np.uint8 or queries.ndim != 3 or not queries.flags.c_contiguous:
+        if given.ndim != 3 or not given.flags.c_contiguous:
+            raise ValueError(f"what is asked must be C-contiguous, of three dimensions, not {given.shape}")
+        if given.shape[0] < self._n_sets or width != self._width:
             raise ValueError(
-                f"queries must be C-contiguous uint8 of three dimensions, got {queries.dtype} {queries.shape}"
+                f"what is asked has shape {given.shape}: there must be {self._n_sets} sets, with {self._width} bytes a "
+                "code"
             )
-        if queries.shape[0] < self._n_sets or queries.shape[2] != self._width:
-            raise ValueError(
-                f"queries have shape {queries.shape}: there must be {self._n_sets} sets, with {self._width} bytes a row"
-            )
-        return engine.topk_parts(self._known, queries, min(int(k), self._alive), check_n_threads(n_threads))
+        return min(int(k), self._alive)

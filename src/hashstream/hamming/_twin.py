@@ -22,6 +22,7 @@ __all__ = [
     "stable_scores",
     "topk",
     "topk_parts",
+    "topk_signs",
     "weighted",
 ]
 
@@ -120,6 +121,17 @@ def topk_parts(
         words.append(far.astype(np.int64) << 32 | slots[where])
     best = np.sort(np.concatenate(words, axis=1), axis=1)[:, :k]
     return (best >> 32).astype(np.uint16), best & 0xFFFFFFFF
+
+
+def topk_signs(
+    known: Sequence[tuple[int, np.ndarray, np.ndarray, np.ndarray]],
+    values: np.ndarray,
+    k: int,
+    n_threads: int,
+) -> tuple[np.ndarray, np.ndarray] | None:
+    if values.shape[1] and k and not np.isfinite(values).all():
+        return None
+    return topk_parts(known, np.packbits(values > 0, axis=2), k, n_threads)
 
 
 def weighted(

@@ -10,6 +10,8 @@ from __future__ import annotations
 
 import sqlite3
 import threading
+import time
+from collections import deque
 from collections.abc import Iterable, Iterator
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
@@ -22,6 +24,7 @@ from hashstream.table.change import Added, Change
 from hashstream.table.codes import View
 from hashstream.table.encoders import to_bytes
 from hashstream.table.errors import Overtaken, SegmentMissing, TableError, not_opened, not_written
+from hashstream.table.image import image_of
 from hashstream.table.ledger import Ledger
 from hashstream.table.lock import WriterLock
 from hashstream.table.manifest import Manifest
@@ -34,10 +37,12 @@ from hashstream.table.witness import Note, Witness
 __all__ = ["FolderStore"]
 
 MANIFEST, WITNESS, LOCK = "manifest.sqlite", "witness", "lock"
-LOG_BYTES = 16 << 20  # of changes before they are drawn together into an image, and ...
+LOG_BYTES = 4 << 20  # of changes before they are drawn together into an image, and ...
 LOG_ROWS = 16384  # ... of their number; a larger image waits until the changes are twice as large as it is
-SMALL_BATCH = 1 << 20  # bytes of features that go into the manifest too and are not synced at once, ...
+SMALL_BATCH = 1 << 20  # bytes of features that may go into the manifest too and are not synced at once, ...
 UNSYNCED_BYTES = 16 << 20  # ... and of all those, before their segment is synced
+TWICE = 3e-9  # seconds that a byte takes in the manifest: where a sync takes longer, it is put off
+FIRST_SYNC, FADING = 1e-3, 0.9  # seconds that a sync is thought to take at first; how that is forgotten
 
 
 class FolderStore(Store):
@@ -58,6 +63,7 @@ class FolderStore(Store):
         self._closed = False
         self._witness: Witness | None = None
         self._unsynced = 0  # bytes of features that are in the manifest too
+        self._syncs = deque([FIRST_SYNC], 4)  # seconds that features took which were synced at once
         self._half_written = (
             False  # whether features may be in a segment that are neither committed nor undone
         )
@@ -202,12 +208,15 @@ class FolderStore(Store):
         state["seated"] = state["seated"] if seats is None else seats.taken
         size = batch.X.nbytes if batch is not None and self.keep_features else 0
         later = size <= SMALL_BATCH and self._unsynced + size <= UNSYNCED_BYTES
+        later = later and (not self.sync or min(self._syncs) > size * TWICE)
         crc = checksum(batch.X) if batch is not None and size else 0
         self.refuse_if_unsure()
         try:
             if batch is not None and self.keep_features:
                 self._half_written = True
+                clock = time.perf_counter()
                 self._segments_for(batch.X).append(batch.X, sync=not later)
+                self._syncs.append(self._syncs[0] * FADING if later else time.perf_counter() - clock)
             with self.manifest.transaction(settle=False):
                 self.manifest.put_change(seq, raw)
                 if batch is not None and change.added is not None:
@@ -432,12 +441,3 @@ class FolderStore(Store):
                         thing.close()
         if self._lock is not None:
             self._lock.release()
-
-
-def image_of(view: View, reservoir: Reservoir) -> dict[str, np.ndarray]:
-    """All items of a view, and the reservoir, as named arrays."""
-    arrays = {} if view.column is None else {f"ids.{k}": v for k, v in view.column.arrays().items()}
-    for i, part in enumerate(view.parts):
-        arrays[f"part.{i}.codes"], arrays[f"part.{i}.slots"] = part.rows()
-    arrays["versions"] = np.array([part.version for part in view.parts], np.int64)
-    return {**arrays, **reservoir.seats().arrays()}

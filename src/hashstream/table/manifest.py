@@ -5,8 +5,8 @@ go on while it is written. With durability "full" (synchronous=FULL) every commi
 "fast" (synchronous=NORMAL) none is: the file stays whole after a power loss, but may be older than what was
 acknowledged.
 
-The features of a small batch stand here too, until their segment is synced, which is then done once for many batches:
-a commit costs one sync, not two. After a power loss they are written to the segment again.
+Where syncs take long, the features of a small batch stand here too, until their segment is synced, which is then done
+once for many batches: a commit costs one sync, not two. After a power loss they are written to the segment again.
 
 SQLite has no checksums of its own outside the log, so every row here has one, over all of its fields. What is read
 is verified when it is read.

@@ -15,11 +15,12 @@ import numpy as np
 
 from hashstream.hashers import FormatError, OnlineHasher
 from hashstream.table.change import Change
-from hashstream.table.codes import Part, View
+from hashstream.table.codes import View
 from hashstream.table.encoders import encoder_checksum, from_bytes, frozen
 from hashstream.table.errors import SegmentMissing, TableError
 from hashstream.table.folder import FolderStore
-from hashstream.table.ids import Column, column_of
+from hashstream.table.ids import column_of
+from hashstream.table.image import from_image
 from hashstream.table.learning import learn
 from hashstream.table.packing import checked, unpack_labels
 from hashstream.table.reservoir import Reservoir, Seats
@@ -88,21 +89,13 @@ def reread(store: FolderStore, before: Recovered) -> Recovered:
 
 def _items(store: FolderStore) -> tuple[View, Reservoir]:
     arrays, state = store.manifest.image(), store.state
-    column: Column | None = None
-    parts: list[Part] = []
-    reservoir = Reservoir(int(store.config["reservoir_size"]))
+    width, size = int(store.config["width"]), int(store.config["reservoir_size"])
+    view, reservoir = View(width), Reservoir(size)
     if state["image"]:
         try:
-            ids = {name[4:]: array for name, array in arrays.items() if name.startswith("ids.")}
-            if ids:
-                column = column_of(state["shape"]["ids"], ids)
-            for i, version in enumerate(arrays["versions"].tolist()):
-                codes, slots = arrays[f"part.{i}.codes"], arrays[f"part.{i}.slots"]
-                parts.append(Part(version, codes, slots, 0, len(slots)))
-            reservoir = reservoir.taken(Seats.from_arrays(arrays))
+            view, reservoir = from_image(arrays, width, state["shape"]["ids"], size)
         except KeyError as error:
             raise TableError(f"{store.manifest.path} is damaged: its image lacks {error}") from error
-    view = View(int(store.config["width"]), tuple(parts), column)
     return _apply(store, view, reservoir, int(state["image"]))
 
 

@@ -17,8 +17,9 @@ from hashstream.table.codes import Part, View
 from hashstream.table.encoders import to_bytes
 from hashstream.table.errors import SegmentMissing, TableError, not_written
 from hashstream.table.failpoints import reach
-from hashstream.table.folder import MANIFEST, WITNESS, FolderStore, image_of
+from hashstream.table.folder import MANIFEST, WITNESS, FolderStore
 from hashstream.table.ids import column_of
+from hashstream.table.image import image_of
 from hashstream.table.making import make_folder
 from hashstream.table.manifest import Manifest
 from hashstream.table.packing import checksum, pack_labels

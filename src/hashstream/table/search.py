@@ -8,7 +8,6 @@ import numpy as np
 
 from hashstream import hamming
 from hashstream.hashers import OnlineHasher
-from hashstream.hashers.inputs import check_finite
 from hashstream.table.codes import View
 from hashstream.table.encoders import encode
 
@@ -33,25 +32,24 @@ def nearest(view: View, Q: np.ndarray, k: int, n_threads: int | None = None) -> 
     """
     if not view.parts:
         return np.empty((len(Q), 0), np.uint16), np.empty((len(Q), 0), np.int64)
+    projections = view.projections
+    if len(Q) <= FEW and projections and Q.dtype == projections[0].dtype:
+        # With as few calls as can be: for a query, they take longer than the products.
+        values = np.empty((len(projections), len(Q), projections[0].shape[1]), Q.dtype)
+        with np.errstate(invalid="ignore", over="ignore"):
+            for i, projection in enumerate(projections):
+                np.matmul(Q, projection, out=values[i])
+        found = view.searchable.topk_signs(values, k, n_threads=n_threads)
+        if found is not None:
+            return found
     return view.searchable.topk(encoded(view, Q), k, n_threads=n_threads)
 
 
 def encoded(view: View, Q: np.ndarray) -> np.ndarray:
     """The codes of the queries for every version alive, (versions, q, width) uint8."""
-    projections = view.projections
     codes = np.empty((len(view.versions), len(Q), view.width), np.uint8)
-    if len(Q) > FEW or not projections or Q.dtype != projections[0].dtype:
-        for i, version in enumerate(view.versions):
-            codes[i] = encode(view.encoders[version], Q)
-        return codes
-    # The same with as few calls as can be: for a query, they take longer than the products.
-    values = np.empty((len(projections), len(Q), projections[0].shape[1]), Q.dtype)
-    with np.errstate(invalid="ignore", over="ignore"):
-        for i, projection in enumerate(projections):
-            np.matmul(Q, projection, out=values[i])
-    if not hamming.pack_signs(values.reshape(-1, values.shape[2]), codes.reshape(-1, view.width)):
-        check_finite(Q)
-        codes[...] = np.packbits(values > 0, axis=2)
+    for i, version in enumerate(view.versions):
+        codes[i] = encode(view.encoders[version], Q)
     return codes
 
 

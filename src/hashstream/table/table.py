@@ -135,9 +135,16 @@ class HashTable(TableWriter):
         self._refuse_if_closed()
         view = self._view
         if view.newest >= 0:
+            encoder = view.encoders[view.newest]
+            if (
+                type(Q) is np.ndarray
+                and Q.shape[1:] == (encoder.n_features_in_,)
+                and Q.dtype == encoder.dtype_
+            ):
+                return view, Q  # as nearly always; what follows is for all else
             # In the name of the table's own method, of which an encoder may be a smaller copy.
             asked = object.__new__(type(self._hasher))
-            asked.__dict__ = view.encoders[view.newest].__dict__
+            asked.__dict__ = encoder.__dict__
             return view, check_rows(asked, without_names(Q), first=False)
         Q = np.asarray(Q)
         if Q.ndim != 2:
