@@ -136,11 +136,8 @@ class HashTable(TableWriter):
         view = self._view
         if view.newest >= 0:
             encoder = view.encoders[view.newest]
-            if (
-                type(Q) is np.ndarray
-                and Q.shape[1:] == (encoder.n_features_in_,)
-                and Q.dtype == encoder.dtype_
-            ):
+            known = type(Q) is np.ndarray and Q.dtype == encoder.dtype_ and len(Q)
+            if known and Q.shape[1:] == (encoder.n_features_in_,):
                 return view, Q  # as nearly always; what follows is for all else
             # In the name of the table's own method, of which an encoder may be a smaller copy.
             asked = object.__new__(type(self._hasher))
