@@ -243,7 +243,7 @@ class Index:
         """`live` : the slots that are alive, ascending, of any integer dtype."""
         self._cells = np.full(64 + int(len(live) / EMPTIEST), EMPTY, np.uint32)
         self._taken = 0
-        step = 1 << 16
+        step = 1 << 14  # what is needed for a while stays with the process
         for start in range(0, len(live), step):
             slots = np.asarray(live[start : start + step], np.int64)
             low, high = (int(slots[0]), int(slots[-1]) + 1) if len(slots) else (0, 0)

@@ -38,7 +38,7 @@ CACHE_KB = 512  # of pages that a connection keeps: nearly all that is read is r
 WAL_PAGES = (
     1024  # 8 MB of log before it is carried over into the file; then it is used again, which syncs quicker
 )
-BLOB_BYTES = 1 << 20  # of an image's part in one row
+BLOB_BYTES = 1 << 18  # of an image's part in one row
 
 # Columns by name: where the stored schema is damaged, SQLite says so.
 BATCH = "seq, first_slot, n_rows, learned, version, features_crc, model_crc, y, crc"
