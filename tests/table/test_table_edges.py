@@ -200,3 +200,15 @@ def test_a_fitted_hasher_given_to_a_table_that_exists_is_not_learned_from(tmp_pa
         HashTable.open(tmp_path / "u", other).close()
     with HashTable.open(tmp_path / "u") as table:
         assert table.hasher.transform(X).tobytes() == other.transform(X).tobytes()
+
+
+def test_a_snapshot_is_not_put_into_the_table_itself(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    with HashTable.open(tmp_path / "t", hs.FCOH(n_bits=8, random_state=0)) as table:
+        table.ingest(range(20), *rows(rng, 20))
+        with pytest.raises(TableError, match="own folder"):
+            table.snapshot(tmp_path / "t" / "copy")
+        assert not (tmp_path / "t" / "copy").exists()
+        table.snapshot(tmp_path / "copy")
+    with HashTable.open(tmp_path / "copy") as copied:
+        assert len(copied) == 20

@@ -180,6 +180,8 @@ def snapshot(table: TableWriter, path: Path) -> None:
         raise TableError(f"{path} is there already: a snapshot needs a new folder")
     store = table._store
     if isinstance(store, FolderStore):
+        if store.path.resolve() in path.resolve().parents:
+            raise TableError(f"{path} is in the table's own folder: a snapshot needs one elsewhere")
         copy_folder(store, path)
         return
     with table._lock:
