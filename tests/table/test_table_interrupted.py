@@ -11,7 +11,7 @@ import pytest
 from tests.table.table_worlds import rows
 
 from hashstream import FCOH
-from hashstream.table import Every, HashTable, TableError, failpoints
+from hashstream.table import Every, HashTable, Lazy, TableError, failpoints
 
 WRITE = ["segment.write", "segment.written", "segment.synced", "commit.before", "commit.after"]
 
@@ -221,6 +221,42 @@ def test_closed_in_the_middle_of_an_ingest(tmp_path: Path, monkeypatch: pytest.M
         patch.setattr(type(table._hasher), "partial_fit", then_closed)
         with pytest.raises(SystemExit):
             table.ingest(*batch(120))
+    reopened(tmp_path, 0, 60)
+
+
+@pytest.mark.parametrize("policy", [Every(1000), Lazy()])
+@pytest.mark.parametrize("call", ["ingest", "add"])
+def test_closed_in_the_middle_of_a_change_which_goes_on(tmp_path: Path, policy: Any, call: str) -> None:
+    """As the handler of a signal may do that returns: the change is made, and then the table is closed."""
+    table = opened(tmp_path, policy)
+    table.ingest(*batch(0))
+    table.ingest(*batch(60))
+    with failpoints.on("segment.write", table.close):
+        if call == "ingest":
+            table.ingest(*batch(120))
+        else:
+            table.add(*batch(120)[:2])
+    with pytest.raises(TableError, match="closed"):
+        table.search(batch(0)[1])
+    with HashTable.open(tmp_path) as again:
+        assert len(again) == 180
+        held = again.get(batch(120)[0]).features
+        assert held is not None
+        assert held.tobytes() == batch(120)[1].tobytes()
+        assert again.check()["rows"] == 180
+
+
+def test_what_two_interrupts_leave_open_is_rolled_back(tmp_path: Path) -> None:
+    table = opened(tmp_path)
+    table.ingest(*batch(0))
+    db = table._store.manifest._db  # type: ignore[attr-defined]
+    db.execute("BEGIN IMMEDIATE")
+    db.execute("DELETE FROM batches")
+    assert table.check()["rows"] == 60
+    db.execute("BEGIN IMMEDIATE")
+    db.execute("DELETE FROM batches")
+    table.ingest(*batch(60))
+    table.close()
     reopened(tmp_path, 0, 60)
 
 

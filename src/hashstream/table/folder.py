@@ -64,9 +64,7 @@ class FolderStore(Store):
         self._witness: Witness | None = None
         self._unsynced = 0  # bytes of features that are in the manifest too
         self._syncs = deque([FIRST_SYNC], 4)  # seconds that features took which were synced at once
-        self._half_written = (
-            False  # whether features may be in a segment that are neither committed nor undone
-        )
+        self._half_written = False  # whether a segment may have rows that are neither committed nor undone
         self._opened = 0  # slots that were there when the segments were opened
         self._ledger: Ledger | None = None
         try:
@@ -425,9 +423,7 @@ class FolderStore(Store):
         return total
 
     def close(self) -> None:
-        with (
-            self._reading
-        ):  # a connection that is closed while another thread reads from it takes the process with it
+        with self._reading:  # or SQLite, closed while another thread reads, takes the process with it
             self._closed = True
             held = (
                 getattr(self, "segments", None),

@@ -170,6 +170,7 @@ class Manifest:
             return
         try:
             try:
+                self._roll_back()  # what two interrupts may have left
                 self._db.execute("BEGIN IMMEDIATE")
                 yield
                 reach(f"{name}.before")
@@ -191,16 +192,26 @@ class Manifest:
         if settle:
             self.settled()
 
+    def _roll_back(self) -> None:
+        if self._db.in_transaction:
+            self._db.execute("ROLLBACK")
+
     @contextmanager
     def reading(self) -> Iterator[None]:
         """All reads within the block see one commit."""
         try:
+            self._roll_back()
             self._db.execute("BEGIN")
             try:
                 yield
-            finally:
-                if self._db.in_transaction:
-                    self._db.execute("COMMIT")
+            except BaseException:
+                with suppress(
+                    sqlite3.ProgrammingError
+                ):  # closed meanwhile, by a signal's handler, which then raised
+                    self._roll_back()
+                raise
+            if self._db.in_transaction:
+                self._db.execute("COMMIT")
         except sqlite3.Error as error:
             raise self.damaged(error) from error
         except (UnicodeDecodeError, OverflowError) as error:  # text of a damaged page

@@ -251,6 +251,8 @@ class FileSegments(Segments):
             raise TableError(f"{segment.path} cannot be written: {error.strerror}") from error
 
     def append(self, X: np.ndarray, *, sync: bool = True) -> None:
+        if not self._segments and self.n_rows:  # a new first one would take the place of one that is full
+            raise TableError("the table is closed")
         last = self._segments[-1] if self._segments else None
         if last is None or (last.rows * self.stride >= self.segment_bytes and last.rows):
             self._create()

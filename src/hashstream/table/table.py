@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import time
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
@@ -260,23 +259,6 @@ class HashTable(TableWriter):
         """A copy of the table, as of one commit, in a new folder, while it goes on being written to."""
         self._refuse_if_closed()
         upkeep.snapshot(self, Path(path))
-
-    def close(self) -> None:
-        """Write a checkpoint and let go of the folder. A closed table cannot be used."""
-        if not self._open:
-            return
-        if self._write:
-            self._policy.closing()
-        with self._lock:
-            if self._open:
-                try:
-                    if self._write:
-                        upkeep.checkpoint(self, quietly=True, closing=True)
-                        with suppress(OSError, TableError):
-                            self._store.harden()
-                finally:
-                    self._open = False
-                    self._store.close()
 
     def __enter__(self) -> Self:
         return self

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import numpy as np
@@ -55,7 +55,9 @@ class TableWriter:
         self._index: Index | None = None  # made when an id is first looked up
         self._half_learned = False  # whether the hasher may have learned what is neither committed nor undone
         self._lock = threading.RLock()  # the writer's
-        self._at_work = 0  # not 0: somebody writes
+        self._at_work = 0  # not 0: somebody writes, ...
+        self._writer: int | None = None  # ... this thread
+        self._close_later = False  # whether that thread has asked for it, in the handler of a signal
         self._publish = threading.Lock()  # held for the exchange of view, reservoir and index only
         self._making = threading.Lock()  # held while the index is made
         self._background_error: Exception | None = None
@@ -255,20 +257,48 @@ class TableWriter:
         if self._since_checkpoint >= self._checkpoint_rows or self._store.wants_image():
             upkeep.checkpoint(self, quietly=True)
 
+    def close(self) -> None:
+        """Write a checkpoint and let go of the folder. A closed table cannot be used.
+
+        In the handler of a signal that came in the middle of a change, the table is closed when the change is done.
+        """
+        if not self._open:
+            return
+        if self._writer == threading.get_ident():
+            self._close_later = True
+            return
+        if self._write:
+            self._policy.closing()
+        with self._lock:
+            if self._open:
+                try:
+                    if self._write:
+                        upkeep.checkpoint(self, quietly=True, closing=True)
+                        with suppress(OSError, TableError):
+                            self._store.harden()
+                finally:
+                    self._open = False
+                    self._store.close()
+
     @contextmanager
     def _writing(self) -> Iterator[None]:
-        with self._lock:
-            self._refuse_if_closed()
-            if not self._write:
-                raise TableError(
-                    'the table was opened with mode="read"; open it with mode="write" to change it'
-                )
-            self._refuse_if_torn()
-            self._at_work += 1
-            try:
-                yield
-            finally:
-                self._at_work -= 1
+        try:
+            with self._lock:
+                before = self._at_work, self._writer
+                try:
+                    self._at_work, self._writer = before[0] + 1, threading.get_ident()
+                    self._refuse_if_closed()
+                    if not self._write:
+                        raise TableError(
+                            'the table was opened with mode="read"; open it with mode="write" to change it'
+                        )
+                    self._refuse_if_torn()
+                    yield
+                finally:
+                    self._at_work, self._writer = before
+        finally:
+            if self._close_later and self._writer != threading.get_ident():
+                self.close()  # without the lock, for which a thread in the background may wait that is waited for
 
     def _refuse_if_closed(self) -> None:
         if not self._open:
