@@ -25,7 +25,7 @@ from hashstream.table.manifest import Manifest
 from hashstream.table.packing import checksum, pack_labels
 from hashstream.table.reservoir import Reservoir
 from hashstream.table.segments import START, FileSegments, sync_folder
-from hashstream.table.store import Store
+from hashstream.table.store import Store, left_of
 from hashstream.table.witness import Witness
 
 __all__ = ["copy_folder", "renumbered", "rewrite", "save_memory"]
@@ -222,20 +222,14 @@ def renumbered(view: View, reservoir: Reservoir, live: np.ndarray) -> tuple[View
 
 def _batches(store: Store, new: FileSegments | None, live: np.ndarray) -> Iterator[tuple[Any, ...]]:
     """The rows of the manifest for every batch that has items alive; their features go to `new`."""
-    first = 0
-    for seq, start, n_rows, version, model, y in store.batches():
-        slots = live[np.searchsorted(live, start) : np.searchsorted(live, start + n_rows)]
-        if not len(slots):
-            continue
+    for seq, first, slots, version, model, labels in left_of(store.batches(), live):
         crc = 0
         if new is not None:
             X = store.features(slots)
             new.append(X, sync=False)
             new.settle()
             crc = checksum(X)
-        labels = None if y is None else y[slots - start]
         yield seq, first, len(slots), 0, version, crc, model, pack_labels(labels)
-        first += len(slots)
 
 
 def _shape(store: Store, view: View) -> dict[str, Any]:

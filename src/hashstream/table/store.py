@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,7 +15,7 @@ from hashstream.table.errors import Overtaken
 from hashstream.table.reservoir import Reservoir, Seats
 from hashstream.table.segments import MemorySegments, Segments
 
-__all__ = ["Batch", "Store", "plain"]
+__all__ = ["Batch", "Store", "left_of", "plain"]
 
 
 @dataclass(frozen=True)
@@ -106,18 +106,12 @@ class Store:
         with it."""
         segments: Segments | None = None
         batches = []
-        first = 0
-        for seq, start, n_rows, version, model, y in self._batches:
-            slots = live[np.searchsorted(live, start) : np.searchsorted(live, start + n_rows)]
-            if not len(slots):
-                continue
+        for seq, first, slots, version, model, labels in left_of(self._batches, live):
             if self.segments is not None:
                 segments = segments or MemorySegments(self.segments.d, self.segments.dtype)
                 segments.append(self.segments.take(slots))
                 segments.settle()
-            labels = None if y is None else y[slots - start]
             batches.append((seq, first, len(slots), version, model, labels))
-            first += len(slots)
 
         def go_on() -> None:
             self._unsure = True
@@ -165,6 +159,19 @@ class Store:
     def close(self) -> None:
         if self.segments is not None:
             self.segments.close()
+
+
+def left_of(
+    batches: Iterable[tuple[int, int, int, int, int, np.ndarray | None]], live: np.ndarray
+) -> Iterator[tuple[int, int, np.ndarray, int, int, np.ndarray | None]]:
+    """What is left of `Store.batches` where only the slots `live`, ascending, stay: of each that has any, seq, the first
+    slot as they are numbered anew, the slots that it had, version, checksum of the model, labels."""
+    first = 0
+    for seq, start, n_rows, version, model, y in batches:
+        slots = live[np.searchsorted(live, start) : np.searchsorted(live, start + n_rows)]
+        if len(slots):
+            yield seq, first, slots, version, model, None if y is None else y[slots - start]
+            first += len(slots)
 
 
 def plain(label: Any) -> Any:
