@@ -164,8 +164,11 @@ class Store:
 def left_of(
     batches: Iterable[tuple[int, int, int, int, int, np.ndarray | None]], live: np.ndarray
 ) -> Iterator[tuple[int, int, np.ndarray, int, int, np.ndarray | None]]:
-    """What is left of `Store.batches` where only the slots `live`, ascending, stay: of each that has any, seq, the first
-    slot as they are numbered anew, the slots that it had, version, checksum of the model, labels."""
+    """What is left of `Store.batches` where only the slots `live`, ascending, stay.
+
+    Of each that has any: seq, its first slot as they are numbered anew, the slots that it had, version, checksum of the
+    model, labels.
+    """
     first = 0
     for seq, start, n_rows, version, model, y in batches:
         slots = live[np.searchsorted(live, start) : np.searchsorted(live, start + n_rows)]
