@@ -35,7 +35,7 @@ def test_the_index_is_a_dict(kind: str, seed: int) -> None:
         if index.crowded(len(ids)):
             index = Index(column, np.sort(np.array(list(model.values()), np.int64)))
         else:
-            index.change(column, gone, ids, first)
+            index.enter(index.entries(column, gone, ids, first))
         found = index.find(column, names)
         assert found.tolist() == [model.get(one, -1) for one in names.tolist()]
     assert column.take(np.arange(len(column))).tolist()[-len(ids) :] == ids.tolist()[-len(column) :]

@@ -6,10 +6,12 @@ columns grow at the end only, in buffers that views of before share; a view reme
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
 
+from hashstream.table.ids_hash import hash_numbers, hash_texts
 from hashstream.table.ids_kernel import KERNEL, kernel_find, kernel_insert
 
 __all__ = ["Column", "Index", "IntColumn", "StrColumn", "as_ids", "column_of", "repeated"]
@@ -88,10 +90,13 @@ class Column(Protocol):
         """The ids of slots of any shape: int64, or object holding str."""
 
     def hashes(self, first: int, last: int) -> np.ndarray:
-        """64-bit hashes of the ids of slots first to last, uint64."""
+        """64-bit hashes of the ids of slots first to last, uint64, for an index; others in every process."""
 
     def hash_of(self, ids: np.ndarray) -> np.ndarray:
         """The same of ids that are given."""
+
+    def keys_of(self, ids: np.ndarray) -> np.ndarray:
+        """64-bit hashes of ids that are the same for ever, uint64, for the sample."""
 
     def arrays(self) -> dict[str, np.ndarray]:
         """What `column_of` makes it from again."""
@@ -141,6 +146,9 @@ class IntColumn:
         return self.hash_of(self._buffer[first:last])
 
     def hash_of(self, ids: np.ndarray) -> np.ndarray:
+        return hash_numbers(ids)
+
+    def keys_of(self, ids: np.ndarray) -> np.ndarray:
         return mixed(ids.view(np.uint64))
 
     def arrays(self) -> dict[str, np.ndarray]:
@@ -186,10 +194,13 @@ class StrColumn:
 
     def hashes(self, first: int, last: int) -> np.ndarray:
         start = self._end(first)
-        return _hash_texts(self._text[start : self._end(last)], self._ends[first:last] - start)
+        return hash_texts(self._text[start : self._end(last)], self._ends[first:last] - start)
 
     def hash_of(self, ids: np.ndarray) -> np.ndarray:
-        return _hash_texts(*_encoded(ids))
+        return hash_texts(*_encoded(ids))
+
+    def keys_of(self, ids: np.ndarray) -> np.ndarray:
+        return _mixed_texts(*_encoded(ids))
 
     def arrays(self) -> dict[str, np.ndarray]:
         return {"text": self._text[: self._end(self._n)], "ends": self._ends[: self._n]}
@@ -204,7 +215,7 @@ def _encoded(ids: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return np.frombuffer(b"".join(raw), np.uint8), np.cumsum([len(one) for one in raw], dtype=np.int64)
 
 
-def _hash_texts(text: np.ndarray, ends: np.ndarray, block: int = 1 << 20) -> np.ndarray:
+def _mixed_texts(text: np.ndarray, ends: np.ndarray, block: int = 1 << 20) -> np.ndarray:
     """A polynomial in each string's bytes and its length, mixed; in blocks, since a byte takes 24 bytes meanwhile."""
     out = np.empty(len(ends), np.uint64)
     for first in range(0, len(ends), block):
@@ -230,6 +241,15 @@ def mixed(x: np.ndarray) -> np.ndarray:
     x *= np.uint64(0x94D049BB133111EB)
     x ^= x >> np.uint64(31)
     return x
+
+
+@dataclass(frozen=True, eq=False)
+class Entries:
+    """What one change does to an index: cells that become free, then slots (n,) int64 with the hashes of their ids."""
+
+    left: np.ndarray
+    hashes: np.ndarray
+    slots: np.ndarray
 
 
 class Index:
@@ -283,13 +303,16 @@ class Index:
         """The cell where the search for a hash begins: its upper half, scaled to the number of cells."""
         return ((hashes >> np.uint64(32)) * np.uint64(len(self._cells)) >> np.uint64(32)).astype(np.int64)
 
-    def change(self, column: Column, gone: np.ndarray, ids: np.ndarray, first_slot: int) -> None:
-        """Take out the ids in `gone`, then enter `ids` at the slots from `first_slot` on; there must be room."""
-        if len(gone):
-            where = self._find(column, gone)[1]
-            self._cells[where[where >= 0]] = GONE
+    def entries(self, column: Column, gone: np.ndarray, ids: np.ndarray, first_slot: int) -> Entries:
+        """What `enter` needs to take out the ids in `gone` and enter `ids` at the slots from `first_slot` on."""
+        cells = self._find(column, gone)[1] if len(gone) else np.empty(0, np.int64)
         slots = first_slot + np.arange(len(ids), dtype=np.int64)
-        self._insert(column.hashes(first_slot, first_slot + len(ids)), slots)
+        return Entries(cells[cells >= 0], column.hashes(first_slot, first_slot + len(ids)), slots)
+
+    def enter(self, entries: Entries) -> None:
+        """Change the index; there must be room."""
+        self._cells[entries.left] = GONE
+        self._insert(entries.hashes, entries.slots)
 
     def crowded(self, more: int) -> bool:
         """Whether `more` ids need the cells to be laid out anew."""
