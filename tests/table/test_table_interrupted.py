@@ -8,10 +8,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.table.interrupts import Interrupts, try_interrupts
 from tests.table.table_worlds import rows
 
 from hashstream import FCOH
-from hashstream.table import Every, HashTable, Lazy, TableError, failpoints
+from hashstream.table import Every, HashTable, Lazy, TableError, failpoints, ids, upkeep
 
 WRITE = ["segment.write", "segment.written", "segment.synced", "commit.before", "commit.after"]
 
@@ -138,7 +139,7 @@ def test_interrupted_between_commit_and_view(tmp_path: Path, monkeypatch: pytest
         table = opened(path)
         table.ingest(*batch(0))
         with monkeypatch.context() as patch:
-            patch.setattr(table._ids_index(), "crowded", lambda *_: stop())
+            patch.setattr(table._ids_index(), "enter", lambda *_: stop())
             with pytest.raises(KeyboardInterrupt):
                 table.ingest(*batch(60))
         assert table.search(batch(0)[1], 1)[0].shape == (60, 1)
@@ -149,6 +150,91 @@ def test_interrupted_between_commit_and_view(tmp_path: Path, monkeypatch: pytest
         assert len(again) == 120
         again.ingest(*batch(120))
         assert again.check()["rows"] == 180
+
+
+@pytest.mark.parametrize("place", ["index", "checkpoint"])
+@pytest.mark.parametrize("kind", ["folder", "memory"])
+def test_nothing_fails_after_the_commit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str, place: str
+) -> None:
+    """Memory that runs out then is no error of the call, whose batch is stored."""
+
+    def no_memory(*_: Any, **__: Any) -> Any:
+        raise MemoryError("Unable to allocate")
+
+    table = opened(tmp_path / "t" if kind == "folder" else None)
+    table.ingest(*batch(0))
+    with monkeypatch.context() as patch:
+        if place == "index":
+            patch.setattr(ids.Index, "enter", no_memory)
+        else:
+            patch.setattr(upkeep, "checkpoint", no_memory)
+        table.ingest(*batch(60))
+        table.remove([3])
+        table.ingest(*batch(30))
+    assert len(table) == 120 - 1
+    assert 3 not in table
+    assert table.hasher.n_seen_ == 180
+    held = table.get(batch(30)[0]).features
+    assert held is not None
+    assert held.tobytes() == batch(30)[1].tobytes()
+    table.ingest(*batch(200))
+    table.close()
+    if kind == "folder":
+        with HashTable.open(tmp_path / "t") as again:
+            assert len(again) == 179
+            assert again.check()["rows"] == 240
+
+
+def test_memory_that_runs_out_before_the_commit_changes_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def no_memory(*_: Any, **__: Any) -> Any:
+        raise MemoryError("Unable to allocate")
+
+    with opened(tmp_path) as table:
+        table.ingest(*batch(0))
+        before = state(table)
+        for name in ("__init__", "entries"):
+            with monkeypatch.context() as patch:
+                patch.setattr(ids.Index, name, no_memory)
+                patch.setattr(ids.Index, "crowded", lambda *_, name=name: name == "__init__")
+                with pytest.raises(MemoryError):
+                    table.ingest(*batch(60))
+            assert state(table) == before
+        table.ingest(*batch(60))
+        assert len(table) == 120
+
+
+@pytest.mark.parametrize("policy", [Every(1000), Lazy()], ids=["Every", "Lazy"])
+def test_an_interrupted_close_is_called_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, policy: Any
+) -> None:
+    for n, where in enumerate(["checkpoint", "store", "manifest", "lock"]):
+        path = tmp_path / str(n)
+        table = opened(path, policy)
+        table.ingest(*batch(0))
+        owner, name = {
+            "checkpoint": (upkeep, "checkpoint"),
+            "store": (table._store, "close"),
+            "manifest": (table._store.manifest, "close"),  # type: ignore[attr-defined]
+            "lock": (table._store._lock, "release"),  # type: ignore[attr-defined]
+        }[where]
+        with monkeypatch.context() as patch:
+            patch.setattr(owner, name, lambda *_, **__: stop())
+            with pytest.raises(KeyboardInterrupt):
+                table.close()
+        table.close()
+        reopened(path, 0)
+
+
+def test_interrupts_by_a_timer(tmp_path: Path) -> None:
+    """At any moment of any call, closing and opening among them: `make crash` has thousands."""
+    found = Interrupts()
+    for seed in (0, 5, 7, 8):  # the policies Every, Lazy, Eager and Never
+        found.add(try_interrupts(seed, tmp_path))
+    assert found.failures == []
+    assert found.interrupts > 40
 
 
 def test_a_change_that_is_refused_leaves_the_table_usable(tmp_path: Path) -> None:
@@ -193,7 +279,7 @@ def test_a_second_interrupt_while_the_first_is_undone(
     with monkeypatch.context() as patch, failpoints.on("segment.written", stop):
         patch.setattr(
             *((table._hasher, "_put_back") if where == "put back" else (table._store.segments, "undo")),
-            lambda *_: stop(),
+            lambda *_, **__: stop(),
         )
         with pytest.raises(KeyboardInterrupt):
             table.ingest(*batch(120))

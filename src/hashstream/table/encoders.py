@@ -13,7 +13,7 @@ from hashstream.hashers.inputs import check_finite
 from hashstream.hashers.storage import from_bytes, to_bytes
 from hashstream.table.packing import checksum
 
-__all__ = ["encode", "encoder_checksum", "from_bytes", "frozen", "is_plain", "to_bytes"]
+__all__ = ["encode", "encoder_checksum", "from_bytes", "frozen", "is_plain", "let_others_run", "to_bytes"]
 
 let_others_run = getattr(os, "sched_yield", lambda: None)
 

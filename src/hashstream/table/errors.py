@@ -5,7 +5,18 @@ from __future__ import annotations
 import errno
 from pathlib import Path
 
-__all__ = ["Overtaken", "SegmentMissing", "TableError", "TableLocked", "not_opened", "not_written"]
+__all__ = [
+    "REOPEN",
+    "Overtaken",
+    "SegmentMissing",
+    "TableError",
+    "TableLocked",
+    "forked",
+    "not_opened",
+    "not_written",
+]
+
+REOPEN = "nothing was changed. Close the table, restore the folder from a copy, and open it again."
 
 
 class TableError(RuntimeError):
@@ -13,6 +24,14 @@ class TableError(RuntimeError):
 
     The sentence names the file where there is one. What was stored before is untouched.
     """
+
+
+def forked(path: Path, process: int) -> str:
+    """The sentence about a table that a process has inherited by a fork."""
+    return (
+        f"{path} was opened by process {process}, of which this one is a fork: here it can only be searched. For more, "
+        'open it in this process, with mode="read" while the other one writes.'
+    )
 
 
 def not_written(path: Path, error: OSError) -> TableError:

@@ -8,12 +8,14 @@ lock                   who writes (lock.py)
 
 from __future__ import annotations
 
+import os
 import sqlite3
 import threading
 import time
+import weakref
 from collections import deque
 from collections.abc import Iterable, Iterator
-from contextlib import closing, contextmanager, suppress
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
 
@@ -23,10 +25,10 @@ from hashstream.hashers import OnlineHasher
 from hashstream.table.change import Added, Change
 from hashstream.table.codes import View
 from hashstream.table.encoders import to_bytes
-from hashstream.table.errors import Overtaken, SegmentMissing, TableError, not_opened, not_written
+from hashstream.table.errors import Overtaken, SegmentMissing, TableError, forked, not_opened, not_written
 from hashstream.table.image import image_of
 from hashstream.table.ledger import Ledger
-from hashstream.table.lock import WriterLock
+from hashstream.table.lock import LOCK, WriterLock
 from hashstream.table.manifest import Manifest
 from hashstream.table.packing import checked, checksum, pack, pack_labels, unpack_labels
 from hashstream.table.reservoir import Reservoir, Seats
@@ -36,13 +38,15 @@ from hashstream.table.witness import Note, Witness
 
 __all__ = ["FolderStore"]
 
-MANIFEST, WITNESS, LOCK = "manifest.sqlite", "witness", "lock"
+MANIFEST, WITNESS = "manifest.sqlite", "witness"
 LOG_BYTES = 4 << 20  # of changes before they are drawn together into an image, and ...
 LOG_ROWS = 16384  # ... of their number; a larger image waits until the changes are twice as large as it is
 SMALL_BATCH = 1 << 20  # bytes of features that may go into the manifest too and are not synced at once, ...
 UNSYNCED_BYTES = 16 << 20  # ... and of all those, before their segment is synced
 TWICE = 3e-9  # seconds that a byte takes in the manifest: where a sync takes longer, it is put off
 FIRST_SYNC, FADING = 1e-3, 0.9  # seconds that a sync is thought to take at first; how that is forgotten
+
+_open: weakref.WeakSet[FolderStore] = weakref.WeakSet()  # those of this process
 
 
 class FolderStore(Store):
@@ -56,8 +60,9 @@ class FolderStore(Store):
         """mode : "write" or "read"."""
         self.path, self.write, self.sync = path, mode == "write", durability == "full"
         self._segment_bytes = segment_bytes
-        self._lock = WriterLock(path / LOCK) if self.write else None
-        self._reading = threading.RLock()  # a signal's handler may close the table in the middle of a read
+        self.process = os.getpid()
+        self._lock: WriterLock | None = None
+        self.reading = threading.RLock()  # a signal's handler may close the table in the middle of a read
         self.files = threading.Lock()  # held while files are copied, or replaced by others
         self._reader: Manifest | None = None
         self._closed = False
@@ -67,13 +72,16 @@ class FolderStore(Store):
         self._half_written = False  # whether a segment may have rows that are neither committed nor undone
         self._opened = 0  # slots that were there when the segments were opened
         self._ledger: Ledger | None = None
+        _open.add(self)
         try:
+            if self.write:
+                self._lock = WriterLock(path / LOCK)
             noted = Witness.read(path / WITNESS)
             if self.write:  # looked at first by a connection that cannot change a folder that is refused
                 with closing(Manifest(path / MANIFEST, mode="read")) as first, first.reading():
                     self._compare(first, noted)
             self.manifest = Manifest(path / MANIFEST, mode=mode, sync=self.sync)
-            with self.manifest.reading():
+            with self.manifest.reading(alone=self.write):  # files are cut to what it says
                 self._compare(self.manifest, noted)
                 super().__init__(self.config["keep_features"])
                 self.read_state()
@@ -96,6 +104,7 @@ class FolderStore(Store):
     def read_state(self) -> None:
         """Take note of the last commit, in a read transaction; for a reader, that may be one more than before."""
         self.state = self.manifest.get("state")
+        self.manifest.watch_state()
         self.seq = int(self.state["seq"])
         same = self.generation == int(self.state["rewritten"])
         self.generation = int(self.state["rewritten"])
@@ -114,7 +123,7 @@ class FolderStore(Store):
             raise TableError(f"{self.manifest.path} is damaged: it does not name all segments of features")
         if isinstance(self.segments, FileSegments) and same:
             self.segments.extend_to(first_slots, self.state["n_slots"])
-            with self._reading:  # what others have added is not verified yet
+            with self.reading:  # what others have added is not verified yet
                 self._ledger, self._opened = None, int(self.state["n_slots"])
             return
         rows = (shape["d"], np.dtype(shape["dtype"]), numbers[0], first_slots, self.state["n_slots"])
@@ -131,8 +140,8 @@ class FolderStore(Store):
         try:
             segments = self.file_segments(*rows)
             for first, raw in again:
-                for _, X in segments.blocks(first, first + len(raw) // segments.stride):
-                    checked(f"{segments.path_of(first)} (features from slot {first})", checksum(X), raw)
+                crc = segments.checksum(first, first + len(raw) // segments.stride)
+                checked(f"{segments.path_of(first)} (features from slot {first})", crc, raw)
         except TableError as error:
             if isinstance(error, SegmentMissing) or not again:
                 raise
@@ -210,27 +219,28 @@ class FolderStore(Store):
         crc = checksum(batch.X) if batch is not None and size else 0
         self.refuse_if_unsure()
         try:
-            if batch is not None and self.keep_features:
-                self._half_written = True
-                clock = time.perf_counter()
-                self._segments_for(batch.X).append(batch.X, sync=not later)
-                self._syncs.append(self._syncs[0] * FADING if later else time.perf_counter() - clock)
             with self.manifest.transaction(settle=False):
-                self.manifest.put_change(seq, raw)
-                if batch is not None and change.added is not None:
-                    self._put_batch(seq, change.added, batch, crc, y, state)
-                    if later and size:
-                        self.manifest.put_unsynced(change.added.first_slot, batch.X.data.cast("B"), crc)
-                if self._unsynced and not later:
-                    self.manifest.forget_unsynced()
-                if model is not None:
-                    self._put_model(model, old or {}, seq)
-                self.manifest.put("state", state)
+                try:
+                    if batch is not None and self.keep_features:
+                        self._append(batch.X, sync=not later)
+                    self.manifest.put_change(seq, raw)
+                    if batch is not None and change.added is not None:
+                        self._put_batch(seq, change.added, batch, crc, y, state)
+                        if later and size:
+                            self.manifest.put_unsynced(change.added.first_slot, batch.X.data.cast("B"), crc)
+                    if self._unsynced and not later:
+                        self.manifest.forget_unsynced()
+                    if model is not None:
+                        self._put_model(model, old or {}, seq)
+                    self.manifest.put("state", state)
+                except BaseException:
+                    self._undo(cut=True)  # while the transaction keeps others from writing
+                    raise
         except OSError as error:
-            self._undo()
+            self._undo(cut=False)
             raise not_written(self.path, error) from error
         except BaseException:
-            self._undo()
+            self._undo(cut=False)
             raise
         if self.segments is not None:
             self.segments.settle()
@@ -239,9 +249,19 @@ class FolderStore(Store):
         self._unsynced = self._unsynced + size if later else 0
         self.acknowledge()
 
+    def _append(self, X: np.ndarray, *, sync: bool) -> None:
+        """Write rows to the segments, and remember how long a sync takes."""
+        self._half_written = True
+        clock = time.perf_counter()
+        self._segments_for(X).append(X, sync=sync)
+        self._syncs.append(time.perf_counter() - clock if sync else self._syncs[0] * FADING)
+
     @property
     def unsure(self) -> bool:
         return self.manifest.unsure or self._half_written
+
+    def refuse_in_fork(self, process: int) -> None:
+        raise TableError(forked(self.path, process))
 
     def settled(self) -> None:
         self.manifest.settled()
@@ -266,11 +286,13 @@ class FolderStore(Store):
         self._ledger, self._opened, self._unsynced = None, 0, 0
         return old if isinstance(old, FileSegments) else None
 
-    def _undo(self) -> None:
+    def _undo(self, *, cut: bool) -> None:
+        """Forget rows that were appended. cut : whether they may be cut off, since no other process can have written
+        there."""
         if self.manifest.unsure:  # the rows may have been committed after all: whoever opens it anew decides
             return
         if self.segments is not None:
-            self.segments.undo()
+            self.segments.undo(cut=cut)
             if not self.segments.n_rows:
                 self.segments = None
         self._half_written = False  # last: who is interrupted before is unsure
@@ -352,7 +374,8 @@ class FolderStore(Store):
 
     def labels(self, slots: np.ndarray, generation: int) -> list[Any]:
         found: list[Any] = [None] * len(slots)
-        with self.second(generation) as second:
+        with self.reading, (second := self.second()).reading():
+            self.refuse_if_renumbered(second, generation)
             last, first, y = -1, 0, None
             for i in np.argsort(slots, kind="stable").tolist():
                 slot = int(slots[i])
@@ -368,24 +391,20 @@ class FolderStore(Store):
                 return first, first + n_rows, unpack_labels(raw)
         raise TableError(f"{self.manifest.path} is damaged: it lacks the batch of slot {slot}")
 
-    @contextmanager
-    def second(self, generation: int | None = None) -> Iterator[Manifest]:
-        """A connection for reading while the other one writes; for one thread at a time.
+    def second(self) -> Manifest:
+        """A connection for reading while the other one writes, to be used while holding `reading`."""
+        if self._closed:
+            raise TableError("the table is closed")
+        if self._reader is None:
+            self._reader = Manifest(self.path / MANIFEST, mode="read")
+        self._reader.check_files()
+        return self._reader
 
-        generation : read one commit, and raise Overtaken where slots have been numbered anew since that one.
-        """
-        with self._reading:
-            if self._closed:
-                raise TableError("the table is closed")
-            if self._reader is None:
-                self._reader = Manifest(self.path / MANIFEST, mode="read")
-            if generation is None:
-                yield self._reader
-                return
-            with self._reader.reading():
-                if self._reader.get("state")["rewritten"] != generation:
-                    raise Overtaken
-                yield self._reader
+    @staticmethod
+    def refuse_if_renumbered(second: Manifest, generation: int) -> None:
+        """Overtaken where slots have been renumbered since `generation`; in a block of `Manifest.reading`."""
+        if second.get("state")["rewritten"] != generation:
+            raise Overtaken
 
     def batches(self) -> Iterator[tuple[int, int, int, int, int, np.ndarray | None]]:
         for seq, first, n_rows, _, version, _, model, raw in self.manifest.batches("1"):
@@ -405,7 +424,8 @@ class FolderStore(Store):
             return 0
         ledger = self._ledger  # another thread may forget it meanwhile, as `reload` does
         if ledger is None:
-            with self.second(self.generation) as second:
+            with self.reading, (second := self.second()).reading():
+                self.refuse_if_renumbered(second, self.generation)
                 found = second.batches("first_slot < ?", self._opened)
                 self._ledger = ledger = Ledger([(batch[1], batch[2], batch[5]) for batch in found])
         return ledger.verify(self.segments, slots, between=between)
@@ -423,7 +443,10 @@ class FolderStore(Store):
         return total
 
     def close(self) -> None:
-        with self._reading:  # or SQLite, closed while another thread reads, takes the process with it
+        """Let go of the folder. A call that was interrupted is called again."""
+        if os.getpid() != self.process:
+            return  # see `_after_fork`
+        with self.reading:  # or SQLite, closed while another thread reads, takes the process with it
             self._closed = True
             held = (
                 getattr(self, "segments", None),
@@ -437,3 +460,22 @@ class FolderStore(Store):
                         thing.close()
         if self._lock is not None:
             self._lock.release()
+
+    def _leave_to_parent(self) -> None:
+        """In a forked process: let go of the inherited handles. The lock stays the parent's, also when it ends."""
+        if self._lock is not None:
+            self._lock.release()
+        if self._witness is not None:
+            self._witness.close()
+        for manifest in (self._reader, getattr(self, "manifest", None)):
+            if manifest is not None:
+                manifest.abandon()
+
+
+def _after_fork() -> None:
+    for store in list(_open):
+        store._leave_to_parent()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)

@@ -58,7 +58,7 @@ def history_of(table: TableWriter) -> History:
         return history
     if not isinstance(store, FolderStore):
         return History()
-    with store.second() as second:
+    with store.reading, (second := store.second()).reading():
         history = History.of(second.find("history"))
     if table._write:
         table._history = history

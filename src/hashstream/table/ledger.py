@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from hashstream.table.packing import checked
+from hashstream.table.packing import same_checksum
 from hashstream.table.segments import FileSegments
 
 __all__ = ["Ledger"]
@@ -30,8 +30,8 @@ class Ledger:
             at = np.arange(at[0], (at[-1] if slots[-1] < ends[-1] else len(firsts) - 1) + 1)
         at = at[~self._done[at]]
         for i in at.tolist():
-            for start, X in segments.blocks(int(firsts[i]), int(ends[i])):
-                where = f"{segments.path_of(start)} (slots {firsts[i]} to {ends[i] - 1})"
-                checked(where, int(self._crcs[i]), X)
+            first, end = int(firsts[i]), int(ends[i])
+            where = f"{segments.path_of(first)} (slots {first} to {end - 1})"
+            same_checksum(where, int(self._crcs[i]), segments.checksum(first, end))
             self._done[i] = True
         return len(at)

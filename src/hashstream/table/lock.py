@@ -1,4 +1,4 @@
-"""One writer a folder: a lock that the system drops when its holder dies, and that says who holds it."""
+"""One writer per folder: locks that the system drops when their holder dies, and a file that says who holds them."""
 
 from __future__ import annotations
 
@@ -8,13 +8,15 @@ import os
 import socket
 import sys
 import time
+from collections import deque
 from contextlib import suppress
 from pathlib import Path
-from typing import IO
 
 from hashstream.table.errors import TableError, TableLocked, not_opened
 
-__all__ = ["WriterLock"]
+__all__ = ["LOCK", "WriterLock", "holder"]
+
+LOCK = "lock"  # the name of the file
 
 HELD = {
     errno.EAGAIN,
@@ -22,76 +24,96 @@ HELD = {
     errno.EACCES,
     errno.EDEADLK,
 }  # what systems say of a lock that another has
+NOT_FOLDERS = {errno.EBADF, errno.EINVAL, errno.EISDIR, errno.ENOTSUP, errno.ENOLCK, errno.ENOSYS}
 
 if sys.platform == "win32":
     import msvcrt
 
     FAR = 1 << 20  # a byte beyond the text, which others must be able to read
 
-    def _take(file: IO[bytes]) -> None:
-        file.seek(FAR)
-        msvcrt.locking(file.fileno(), msvcrt.LK_NBLCK, 1)
-
-    def _drop(file: IO[bytes]) -> None:
-        file.seek(FAR)
-        msvcrt.locking(file.fileno(), msvcrt.LK_UNLCK, 1)
+    def _take(handle: int) -> None:
+        os.lseek(handle, FAR, os.SEEK_SET)
+        msvcrt.locking(handle, msvcrt.LK_NBLCK, 1)
 
 else:
     import fcntl
 
-    def _take(file: IO[bytes]) -> None:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-
-    def _drop(file: IO[bytes]) -> None:
-        fcntl.flock(file, fcntl.LOCK_UN)
+    def _take(handle: int) -> None:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
 class WriterLock:
     """The right to write to a table's folder, taken on creation and given back by `release` or by the process's end.
 
-    The file stays when it is released: only the system's lock on it counts, so there is nothing to clean up after a
-    crash.
+    Two locks are held: one on the file `lock`, which names the holder, and one on the folder itself, which holds even
+    if somebody deletes that file. File systems that cannot lock a folder have the first one only.
+
+    Both are released by closing their handles, never by unlocking them: a forked process inherits the handles, and
+    unlocking its copies would unlock the parent's. The file stays: only the system's lock on it counts, so there is
+    nothing to clean up after a crash.
     """
 
     def __init__(self, path: Path) -> None:
+        """path : of the file, in the folder to be locked."""
         self.path = path
+        self._handles: list[int] = []
         try:
-            file = path.open("a+b", buffering=0)
+            self._lock(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | getattr(os, "O_BINARY", 0))
+            if os.name != "nt":
+                self._lock_folder(path.parent)
+            me = {
+                "pid": os.getpid(),
+                "host": socket.gethostname(),
+                "since": time.strftime("%Y-%m-%d %H:%M:%S %z"),
+            }
+            with suppress(OSError):  # on a full disk: the lock holds without a name
+                os.ftruncate(self._handles[0], 0)
+                os.write(self._handles[0], json.dumps(me).encode())
+        except BaseException:  # an interrupt among them
+            self.release()
+            raise
+
+    def _lock(self, path: Path, flags: int) -> None:
+        try:
+            self._handles.append(os.open(path, flags, 0o644))
         except OSError as error:
             raise not_opened(path, error, write=True) from error
         try:
-            _take(file)
+            _take(self._handles[-1])
         except OSError as error:
-            file.close()
             if error.errno not in HELD:
                 raise TableError(
                     f"{path} cannot be locked: {error.strerror}. A table needs a file system that has locks: keep it "
                     "on a local disk."
                 ) from error
             raise TableLocked(
-                f"{path.parent} is open for writing by {_holder(path)}; close it there, or open it here with "
+                f"{self.path.parent} is open for writing by {holder(self.path)}; close it there, or open it here with "
                 'mode="read"'
             ) from None
-        self._file: IO[bytes] | None = file
-        me = {
-            "pid": os.getpid(),
-            "host": socket.gethostname(),
-            "since": time.strftime("%Y-%m-%d %H:%M:%S %z"),
-        }
-        with suppress(OSError):  # on a full disk: the lock holds without a name
-            file.truncate(0)
-            file.write(json.dumps(me).encode())
+
+    def _lock_folder(self, folder: Path) -> None:
+        try:
+            self._lock(folder, os.O_RDONLY)
+        except TableError as error:
+            cause = error.__cause__
+            if not isinstance(cause, OSError) or cause.errno not in NOT_FOLDERS:
+                raise
 
     def release(self) -> None:
-        if self._file is not None:
-            _drop(self._file)
-            self._file.close()
-            self._file = None
+        """Close the handles; in a forked process, the parent keeps the lock. May be called again."""
+        # In one call, or an interrupt between two of them would leave a handle that nobody knows, or close one twice.
+        with suppress(IndexError):
+            deque(map(os.close, iter(self._handles.pop, None)), maxlen=0)
+
+    def __del__(self) -> None:
+        with suppress(AttributeError):  # not even begun
+            self.release()  # of a table that was not closed
 
 
-def _holder(path: Path) -> str:
+def holder(path: Path) -> str:
+    """Who holds the lock, as its file says."""
     try:
-        holder = json.loads(path.read_bytes())
-        return f"process {holder['pid']} on {holder['host']}, since {holder['since']}"
+        found = json.loads(path.read_bytes())
+        return f"process {found['pid']} on {found['host']}, since {found['since']}"
     except (OSError, ValueError, KeyError, TypeError):
         return "another process"

@@ -9,8 +9,8 @@ from typing import Any
 from hashstream.hashers import OnlineHasher
 from hashstream.table.encoders import to_bytes
 from hashstream.table.errors import TableError
-from hashstream.table.folder import LOCK, MANIFEST, WITNESS, FolderStore
-from hashstream.table.lock import WriterLock
+from hashstream.table.folder import MANIFEST, WITNESS, FolderStore
+from hashstream.table.lock import LOCK, WriterLock
 from hashstream.table.manifest import Manifest
 from hashstream.table.segments import sync_folder
 

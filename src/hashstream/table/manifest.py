@@ -14,18 +14,21 @@ is verified when it is read.
 
 from __future__ import annotations
 
+import ctypes
 import json
 import os
 import sqlite3
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from hashstream.table.errors import TableError
+from hashstream.table.errors import REOPEN, TableError, forked
 from hashstream.table.failpoints import reach
+from hashstream.table.lock import LOCK, holder
 from hashstream.table.packing import checked, checksum, pack, unpack
 from hashstream.table.segments import sync_folder
 
@@ -38,6 +41,7 @@ CACHE_KB = 512  # of pages that a connection keeps: nearly all that is read is r
 WAL_PAGES = (
     1024  # 8 MB of log before it is carried over into the file; then it is used again, which syncs quicker
 )
+WAIT = 30  # seconds for other processes that hold the database
 BLOB_BYTES = 1 << 18  # of an image's part in one row
 
 # Columns by name: where the stored schema is damaged, SQLite says so.
@@ -65,12 +69,16 @@ class Manifest:
         """mode : "create", "write" or "read"."""
         self.path = path
         self._unsure, self._sync = False, sync
+        self._process = os.getpid()
+        self._state: str | None = None  # what the state is if nobody else has written
+        self._next_state: str | None = None
+        self._files: dict[str, os.stat_result] = {}
         if mode != "create" and not path.exists():
             raise TableError(f"{path} is not there: {path.parent} is not a table")
         uri = f"{path.absolute().as_uri()}?mode={'ro' if mode == 'read' else 'rwc' if mode == 'create' else 'rw'}"
         try:
             self._db = sqlite3.connect(
-                uri, uri=True, isolation_level=None, check_same_thread=False, timeout=30
+                uri, uri=True, isolation_level=None, check_same_thread=False, timeout=WAIT
             )
         except sqlite3.Error as error:
             raise self.damaged(error) from error
@@ -127,7 +135,12 @@ class Manifest:
             )
         if "unable to open" in text and self.path.exists() and not os.access(self.path, os.R_OK):
             text = "this user has no right to read it. Change its rights, or run this as its owner."
-        if any(words in text for words in ("locked", "no right", "unable to open", "disk I/O error")):
+        if "locked" in text:
+            return TableError(
+                f"{self.path} has been locked for {WAIT} seconds by {holder(self.path.with_name(LOCK))}, which may "
+                "have been stopped while it was closing the table: let it go on, or end it, and try again"
+            )
+        if any(words in text for words in ("no right", "unable to open", "disk I/O error")):
             return TableError(f"{self.path} cannot be read or written: {text}")
         return TableError(f"{self.path} is damaged: {text}. Restore it from a copy; nothing was changed.")
 
@@ -149,78 +162,142 @@ class Manifest:
         """What was committed is in memory, too."""
         self._unsure = False
 
-    @contextmanager
-    def transaction(self, name: str = "commit", *, sync: bool = False, settle: bool = True) -> Iterator[None]:
+    def watch_state(self) -> None:
+        """From now on, refuse a transaction where the state is not what it is now, or what was written here last: then
+        another process has written, whatever the locks say. In a block of `reading`."""
+        self._state = self._one("SELECT value FROM meta WHERE key = 'state'")[0]
+
+    def _refuse_if_overtaken(self) -> None:
+        found = self._one("SELECT value FROM meta WHERE key = 'state'")
+        if self._state is not None and (found is None or found[0] != self._state):
+            raise TableError(
+                f"another process has written to {self.path.parent} since it was opened here: nothing was changed. "
+                "Close this table and open it again, and let one process write at a time."
+            )
+
+    def _refuse_if_forked(self) -> None:
+        if os.getpid() != self._process:
+            raise TableError(forked(self.path.parent, self._process))
+
+    def check_files(self) -> None:
+        """TableError where a file of the database was deleted, replaced or cut while it was open: what is written to it
+        would be lost.
+
+        SQLite maps `-shm`, so to read what was cut off would end the process. It is an index of the log, which SQLite
+        makes again where it finds zeros, so its length is restored.
+        """
+        for name in (str(self.path), f"{self.path}-wal", f"{self.path}-shm"):
+            known = self._files.get(name)
+            try:
+                found = os.stat(name)
+            except FileNotFoundError:
+                if known is not None:
+                    raise TableError(f"{name} was deleted while the table was open: {REOPEN}") from None
+                continue
+            if known is not None and (found.st_ino, found.st_dev) != (known.st_ino, known.st_dev):
+                raise TableError(f"{name} was replaced while the table was open: {REOPEN}")
+            if known is not None and found.st_size < known.st_size:
+                if not name.endswith("-shm"):
+                    raise TableError(f"{name} was cut while the table was open: {REOPEN}")
+                os.truncate(name, known.st_size)
+                continue
+            self._files[name] = found
+
+    def transaction(
+        self, name: str = "commit", *, sync: bool = False, settle: bool = True
+    ) -> AbstractContextManager[None]:
         """All or nothing; passes the fail-points `name`.before and `name`.after.
+
+        From its beginning on, no other process can commit, and the state is known to be the last one of this process.
 
         sync : make this commit, and all before it, durable even where none is as a rule.
         settle : whether nothing is left to do when it has happened; otherwise `settled` says when.
         """
+        return _Transaction(self, name, sync and not self._sync, settle)
+
+    def reading(self, *, alone: bool = False) -> AbstractContextManager[None]:
+        """All reads within the block see one commit. alone : nobody can commit meanwhile, either."""
+        return _Reading(self, alone)
+
+    def begin(self, sql: str, *, sync: bool = False) -> None:
+        self._refuse_if_forked()
+        self.check_files()
+        self._roll_back()  # what an interrupt may have left
+        if sync:
+            self._db.execute("PRAGMA synchronous = FULL")
+        self._db.execute(sql)
+
+    def begin_writing(self, *, sync: bool) -> None:
         if self._unsure:
             raise TableError(
                 f"the last commit to {self.path} failed half-way: close the table and open it again"
             )
-        if sync and not self._sync:
-            self._db.execute("PRAGMA synchronous = FULL")
-            try:
-                with self.transaction(name, settle=settle):
-                    yield
-            finally:
-                self._db.execute("PRAGMA synchronous = NORMAL")
-            return
+        self._next_state = self._state
         try:
+            self.begin("BEGIN IMMEDIATE", sync=sync)
+            self._refuse_if_overtaken()
+        except BaseException as error:
+            self.give_up(error)
+            raise
+
+    def commit(self, name: str) -> None:
+        try:
+            reach(f"{name}.before")
+            self.check_files()
+            self._unsure = True  # an interrupt (Ctrl-C) may come anywhere from here on
             try:
-                self._roll_back()  # what two interrupts may have left
-                self._db.execute("BEGIN IMMEDIATE")
-                yield
-                reach(f"{name}.before")
-                self._unsure = True  # an interrupt (Ctrl-C) may come anywhere from here on
-                try:
-                    self._db.execute("COMMIT")
-                except sqlite3.Error as error:
-                    self._unsure = "full" not in str(error)
-                    raise
-            except BaseException as error:
-                if self._db.in_transaction:
-                    self._db.execute("ROLLBACK")
-                    if not isinstance(error, sqlite3.Error):
-                        self._unsure = False
+                self._db.execute("COMMIT")
+            except sqlite3.Error as error:
+                self._unsure = "full" not in str(error)
                 raise
-        except sqlite3.Error as error:
+        except BaseException as error:
+            self.give_up(error)
+            raise
+        self._state = self._next_state
+
+    def give_up(self, error: BaseException) -> None:
+        """Roll back what failed with an error; a TableError in the place of one of SQLite's."""
+        try:
+            if self._db.in_transaction:
+                self._db.execute("ROLLBACK")
+                if not isinstance(error, sqlite3.Error):
+                    self._unsure = False
+        except sqlite3.Error as second:
+            raise self.damaged(second) from error
+        if isinstance(error, sqlite3.Error):
             raise self.damaged(error) from error
-        reach(f"{name}.after")
-        if settle:
-            self.settled()
+
+    def end_sync(self) -> None:
+        with suppress(sqlite3.Error):
+            self._db.execute("PRAGMA synchronous = NORMAL")
 
     def _roll_back(self) -> None:
         if self._db.in_transaction:
             self._db.execute("ROLLBACK")
 
-    @contextmanager
-    def reading(self) -> Iterator[None]:
-        """All reads within the block see one commit."""
+    def end_reading(self, error: BaseException | None) -> None:
+        """A TableError in the place of errors that a damaged page brings."""
         try:
-            self._roll_back()
-            self._db.execute("BEGIN")
-            try:
-                yield
-            except BaseException:
+            if error is None and self._db.in_transaction:
+                self._db.execute("COMMIT")
+            elif error is not None:
                 with suppress(
                     sqlite3.ProgrammingError
                 ):  # closed meanwhile, by a signal's handler, which then raised
                     self._roll_back()
-                raise
-            if self._db.in_transaction:
-                self._db.execute("COMMIT")
-        except sqlite3.Error as error:
+        except sqlite3.Error as second:
+            raise self.damaged(second) from error
+        if isinstance(error, sqlite3.Error):
             raise self.damaged(error) from error
-        except (UnicodeDecodeError, OverflowError) as error:  # text of a damaged page
+        if isinstance(error, (UnicodeDecodeError, OverflowError)):  # text of a damaged page
             raise TableError(f"{self.path} is damaged: {error}") from error
 
     # ---- small facts
 
     def put(self, key: str, value: Any) -> None:
         text = json.dumps(value, sort_keys=True)
+        if key == "state":
+            self._next_state = text
         self._db.execute("INSERT OR REPLACE INTO meta VALUES (?, ?, ?)", (key, text, checksum(key, text)))
 
     def get(self, key: str) -> Any:
@@ -365,6 +442,7 @@ class Manifest:
 
     def quick_check(self) -> None:
         """SQLite's own check of its pages."""
+        self.check_files()
         try:
             found = self._all("PRAGMA quick_check(1)")
         except sqlite3.Error as error:
@@ -391,5 +469,58 @@ class Manifest:
             os.fsync(file.fileno())
         sync_folder(self.path.parent)
 
+    def abandon(self) -> None:
+        """In a forked process: leave the connection to the parent. SQLite forbids its use here, closing it included. So
+        the object is never collected."""
+        ctypes.pythonapi.Py_IncRef(ctypes.py_object(self._db))
+
     def close(self) -> None:
+        if os.getpid() != self._process:
+            return
+        with suppress(TableError, OSError):
+            self.check_files()
         self._db.close()
+
+
+@dataclass(frozen=True)
+class _Transaction(AbstractContextManager[None]):
+    """A class, not a generator: a generator that an interrupt has left in the middle would end later, when it is
+    collected, and then roll back whatever transaction there is."""
+
+    manifest: Manifest
+    name: str
+    sync: bool
+    settle: bool
+
+    def __enter__(self) -> None:
+        self.manifest.begin_writing(sync=self.sync)
+
+    def __exit__(self, kind: object, error: BaseException | None, _: object) -> None:
+        try:
+            if error is None:
+                self.manifest.commit(self.name)
+            else:
+                self.manifest.give_up(error)
+        finally:
+            if self.sync:
+                self.manifest.end_sync()
+        if error is None:
+            reach(f"{self.name}.after")
+            if self.settle:
+                self.manifest.settled()
+
+
+@dataclass(frozen=True)
+class _Reading(AbstractContextManager[None]):
+    manifest: Manifest
+    alone: bool
+
+    def __enter__(self) -> None:
+        try:
+            self.manifest.begin("BEGIN IMMEDIATE" if self.alone else "BEGIN")
+        except BaseException as error:
+            self.manifest.end_reading(error)
+            raise
+
+    def __exit__(self, kind: object, error: BaseException | None, _: object) -> None:
+        self.manifest.end_reading(error)

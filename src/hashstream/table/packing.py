@@ -17,6 +17,7 @@ __all__ = [
     "pack_label",
     "pack_labels",
     "plain_labels",
+    "same_checksum",
     "unpack",
     "unpack_label",
     "unpack_labels",
@@ -132,7 +133,12 @@ def _plain(label: Any, row: int) -> Any:
 
 def checked(where: str, found: int, *fields: Any) -> None:
     """TableError that names `where`, unless the checksum of the fields is the one that was found beside them."""
-    if checksum(*fields) != found:
+    same_checksum(where, found, checksum(*fields))
+
+
+def same_checksum(where: str, found: int, crc: int) -> None:
+    """The same for a checksum that is known already."""
+    if crc != found:
         raise TableError(
             f"{where} is damaged: its checksum does not match its content. Restore it from a copy; nothing was changed."
         )

@@ -7,9 +7,12 @@ with the batch, so a table that was killed and opened again has decided the same
 from __future__ import annotations
 
 import copy
+import os
+import queue
 import threading
 import time
 import weakref
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -219,9 +222,14 @@ class Lazy(Policy):
 
     share: float = 0.25
     piece: int = 4096
+    # Plain locks and queues, which an interrupt (Ctrl-C) cannot leave half-way, as it can an `Event`.
+    _calls: queue.SimpleQueue[None] = field(default_factory=queue.SimpleQueue, init=False, repr=False)
+    _running: Any = field(
+        default_factory=threading.RLock, init=False, repr=False
+    )  # the thread's while it runs
     _thread: threading.Thread | None = field(default=None, init=False, repr=False)
-    _work: threading.Event = field(default_factory=threading.Event, init=False, repr=False)
-    _stop: threading.Event = field(default_factory=threading.Event, init=False, repr=False)
+    _stopped: bool = field(default=True, init=False, repr=False)
+    _process: int = field(default=0, init=False, repr=False)
 
     def __post_init__(self) -> None:
         check_count("piece", self.piece, 1)
@@ -229,52 +237,67 @@ class Lazy(Policy):
             raise ValueError(f"share must be above 0 and at most 1, not {self.share!r}")
 
     def for_one_table(self) -> Lazy:
-        return replace(self)  # threads and their events cannot be copied
+        return replace(self)  # threads and their locks cannot be copied
 
     def opened(self, table: TableWriter) -> None:
-        self._stop.clear()
-        self._work.set()
+        self._stopped, self._process = False, os.getpid()
+        self._calls.put(None)
         self._thread = threading.Thread(
             target=_run, args=(weakref.ref(table), self), name="hashstream-refresh", daemon=True
         )
         self._thread.start()
 
     def ingested(self) -> None:
-        self._work.set()
+        self._calls.put(None)
 
     def closing(self) -> None:
-        self._stop.set()
-        self._work.set()
-        if self._thread is not None and self._thread is not threading.current_thread():
-            self._thread.join()
-        self._thread = None
+        self._stopped = True
+        self._calls.put(None)
+        if self._process == os.getpid():  # not in a fork, which has no such thread
+            with self._running:
+                pass
+
+    def pause(self, seconds: float) -> None:
+        """In the thread: wait, but not when it has to stop."""
+        end = time.monotonic() + seconds
+        while not self._stopped and (left := end - time.monotonic()) > 0:
+            with suppress(queue.Empty):
+                self._calls.get(timeout=left)
+
+    def wait(self) -> bool:
+        """In the thread: wait for an ingest, not for long; whether there was one."""
+        try:
+            self._calls.get(timeout=1.0)
+        except queue.Empty:
+            return False
+        return True
 
 
 def _run(reference: weakref.ref[TableWriter], policy: Lazy) -> None:
     """Refresh piece by piece while there is something stale; then wait for the next ingest."""
     pause = FIRST_PAUSE
-    while not policy._stop.is_set():
-        policy._work.wait(1.0)
-        table = reference()
-        if table is None or policy._stop.is_set():
-            return
-        if not policy._work.is_set():
-            del table  # or it would be held while this thread waits, and never be collected
-            continue
-        policy._work.clear()
-        start = time.perf_counter()
-        try:
-            done = table.refresh(budget=policy.piece)
-        except Exception as error:  # told by `stats`, since nobody waits for this thread
-            table._background_error = error.with_traceback(None)  # which would hold the table
+    with policy._running:
+        while not policy._stopped:
+            called = policy.wait()
+            table = reference()
+            if table is None or policy._stopped:
+                return
+            if not called:
+                del table  # or it would be held while this thread waits, and never be collected
+                continue
+            start = time.perf_counter()
+            try:
+                done = table.refresh(budget=policy.piece)
+            except Exception as error:  # told by `stats`, since nobody waits for this thread
+                table._background_error = error.with_traceback(None)  # which would hold the table
+                del table
+                policy.pause(pause)
+                pause = min(2 * pause, LONGEST_PAUSE)
+                policy.ingested()
+                continue
+            pause = FIRST_PAUSE
+            spent = time.perf_counter() - start
             del table
-            policy._work.set()
-            policy._stop.wait(pause)
-            pause = min(2 * pause, LONGEST_PAUSE)
-            continue
-        pause = FIRST_PAUSE
-        spent = time.perf_counter() - start
-        del table
-        if done:
-            policy._work.set()
-            policy._stop.wait(spent * (1 / policy.share - 1))
+            if done:
+                policy.pause(spent * (1 / policy.share - 1))
+                policy.ingested()

@@ -189,8 +189,7 @@ def _learn_again(store: FolderStore, hasher: OnlineHasher, batch: tuple[object, 
         raise TableError(
             f"{store.manifest.path} is damaged: a table without features needs no batches learned again"
         )
-    rows = [X for _, X in store.segments.blocks(first, first + n_rows)]
-    X = rows[0] if len(rows) == 1 else np.concatenate(rows)
+    X = store.segments.take(np.arange(first, first + n_rows))
     assert isinstance(features_crc, int)
     assert isinstance(store.segments, FileSegments)
     checked(f"{store.segments.path_of(first)} (slots {first} to {first + n_rows - 1})", features_crc, X)

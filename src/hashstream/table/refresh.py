@@ -10,7 +10,7 @@ import numpy as np
 from hashstream.hashers import OnlineHasher
 from hashstream.table.change import Recoded
 from hashstream.table.codes import Part, View, in_order, merged
-from hashstream.table.encoders import encode
+from hashstream.table.encoders import encode, let_others_run
 from hashstream.table.failpoints import reach
 from hashstream.table.policies import Projected, project_codes
 from hashstream.table.reservoir import Reservoir
@@ -98,6 +98,7 @@ def encode_slots(store: Store, encoder: OnlineHasher, slots: np.ndarray) -> np.n
                 if low == high:
                     continue
                 made = encode(encoder, X)
+                let_others_run()
                 codes[low:high] = (
                     made if high - low == len(X) else made[slots[low:high].astype(np.int64) - start]
                 )

@@ -71,8 +71,8 @@ def copy_folder(store: FolderStore, path: Path) -> None:
 
 def _fill(store: FolderStore, part: Path) -> None:
     """The manifest is copied first: rows of features that it knows never change."""
-    with store.second() as second:
-        second.copy_to(part / MANIFEST)
+    with store.reading:
+        store.second().copy_to(part / MANIFEST)
     reach("snapshot.copied")
     with closing(Manifest(part / MANIFEST, mode="read")) as manifest, manifest.reading():
         state, known = manifest.get("state"), manifest.segments()

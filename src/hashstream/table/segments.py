@@ -1,13 +1,18 @@
-"""Features in append-only segments: raw rows behind a short header, memory-mapped for reading.
+"""Features in append-only segments: a short header, then raw rows.
 
 Rows stand in the order of their slots, so the place of a row follows from its slot. What lies beyond the rows that
 the manifest knows was never committed: it is cut off when the folder is next opened for writing, and never read.
+
+Files are read, not mapped: a file that shrinks, or a disk that fails, is then an error and not a signal that ends the
+process. Blocks are small enough to stay in the processor's cache, so the copy costs nothing.
 """
 
 from __future__ import annotations
 
 import os
 import struct
+import threading
+import zlib
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
@@ -17,7 +22,7 @@ from typing import IO
 
 import numpy as np
 
-from hashstream.table.errors import SegmentMissing, TableError, not_opened
+from hashstream.table.errors import REOPEN, SegmentMissing, TableError, not_opened
 from hashstream.table.failpoints import reach
 from hashstream.table.packing import checksum
 
@@ -28,8 +33,11 @@ FORMAT = 1
 HEADER = struct.Struct(
     "<8sII16s4sIQ"
 )  # magic, format, header size, table, dtype, d, first slot; then a CRC-32
-START = 4096  # of the rows: mapped pages begin there
+START = 4096  # of the rows
 MEMORY_ROWS_BYTES = 64 << 20
+BLOCK_BYTES, BLOCK_ROWS = 1 << 20, 256  # of the rows read at once: so many bytes, and no fewer rows
+NEAR_BYTES = 1 << 14  # rows no farther apart are read together
+MAX_HANDLES = 64  # files kept open for reading
 
 
 @dataclass
@@ -37,7 +45,44 @@ class _Segment:
     first_slot: int
     rows: int  # committed ones and those that are being written
     path: Path | None = None
-    array: np.ndarray | None = None  # mapped, or in memory
+    array: np.ndarray | None = None  # in memory
+    handle: _Handle | None = None  # for reading
+
+
+class _Handle:
+    """A file that is open for reading, until nobody refers to it: another thread may be reading from it."""
+
+    def __init__(self, path: Path) -> None:
+        self._number = -1
+        self._number = os.open(path, os.O_RDONLY | getattr(os, "O_BINARY", 0))
+
+    def read(self, target: memoryview, offset: int) -> int:
+        """Fill `target` from `offset` on; how many bytes there were."""
+        done = 0
+        while done < len(target):
+            if hasattr(os, "preadv"):
+                n = os.preadv(self._number, [target[done:]], offset + done)
+            else:
+                n = self._seek_and_read(target[done:], offset + done)
+            if not n:
+                break
+            done += n
+        return done
+
+    def _seek_and_read(self, target: memoryview, offset: int) -> int:
+        """Where the system cannot do both in one call."""
+        with _seeking:
+            os.lseek(self._number, offset, os.SEEK_SET)
+            raw = os.read(self._number, len(target))
+        target[: len(raw)] = raw
+        return len(raw)
+
+    def __del__(self) -> None:
+        if self._number >= 0:
+            os.close(self._number)
+
+
+_seeking = threading.Lock()
 
 
 class Segments(ABC):
@@ -61,46 +106,67 @@ class Segments(ABC):
         """
 
     @abstractmethod
-    def undo(self) -> None:
-        """Forget the rows that were appended since the last `settle`."""
+    def undo(self, *, cut: bool = True) -> None:
+        """Forget the rows that were appended since the last `settle`. cut : whether files may be shortened."""
 
     @abstractmethod
-    def _array(self, segment: _Segment, n: int) -> np.ndarray:
-        """At least the first n rows of a segment, (rows, d)."""
+    def _rows(self, segment: _Segment, low: int, high: int, room: np.ndarray | None = None) -> np.ndarray:
+        """Rows low to high of a segment, (high - low, d). room : (n, d), n at least high - low, to be used for them."""
 
     def settle(self) -> None:
         self.n_rows += self._pending
         self._pending = 0
 
     def blocks(self, first: int, last: int) -> Iterator[tuple[int, np.ndarray]]:
-        """The rows of slots first to last as views, none of which crosses a segment: (its first slot, (n, d))."""
+        """The rows of slots first to last in blocks, none of which crosses a segment: (its first slot, (n, d)).
+
+        A block may be overwritten when the next one is asked for.
+        """
+        step = max(BLOCK_ROWS, BLOCK_BYTES // self.stride)
+        room = np.empty((min(step, max(0, last - first)), self.d), self.dtype)
         found = 0
         for segment in list(self._segments):
             low, high = max(first, segment.first_slot), min(last, segment.first_slot + segment.rows)
-            if low < high:
-                low, high = low - segment.first_slot, high - segment.first_slot
-                found += high - low
-                yield low + segment.first_slot, self._array(segment, high)[low:high]
-        if found < last - first:
-            raise TableError(
-                f"features of {last - first - found} slots are not there: the table was closed meanwhile"
-            )
+            for start in range(low, high, step):
+                stop = min(start + step, high)
+                at = segment.first_slot
+                yield start, self._rows(segment, start - at, stop - at, room)
+                found += stop - start
+        self._all_found(last - first - found)
+
+    def checksum(self, first: int, last: int) -> int:
+        """Of the rows of slots first to last, as `packing.checksum` gives it for all in one array."""
+        crc = 0
+        for _, X in self.blocks(first, last):
+            crc = zlib.crc32(X.data.cast("B"), crc)
+        return crc
 
     def take(self, slots: np.ndarray) -> np.ndarray:
         """The rows of slots in any order, copied: (n, d)."""
         out = np.empty((len(slots), self.d), self.dtype)
         found = 0
         for segment in list(self._segments):
-            here = (slots >= segment.first_slot) & (slots < segment.first_slot + segment.rows)
-            if here.any():
-                rows = slots[here] - segment.first_slot
-                out[here] = self._array(segment, int(rows.max()) + 1)[rows]
-                found += len(rows)
-        if found < len(slots):  # or what was in that memory before would be taken for them
-            raise TableError(
-                f"features of {len(slots) - found} slots are not there: the table was closed meanwhile"
-            )
+            here = np.flatnonzero((slots >= segment.first_slot) & (slots < segment.first_slot + segment.rows))
+            if len(here):
+                self._take(segment, slots[here] - segment.first_slot, out, here)
+                found += len(here)
+        self._all_found(len(slots) - found)
         return out
+
+    def _take(self, segment: _Segment, rows: np.ndarray, out: np.ndarray, at: np.ndarray) -> None:
+        """Copy rows of a segment to the places `at` of `out`; those that stand close together are read at once."""
+        order = np.argsort(rows, kind="stable")
+        rows, at = rows[order], at[order]
+        near, most = max(1, NEAR_BYTES // self.stride), max(BLOCK_ROWS, BLOCK_BYTES // self.stride)
+        for first, last in _stretches(rows, near, most):
+            low = int(rows[first])
+            found = self._rows(segment, low, int(rows[last - 1]) + 1)
+            out[at[first:last]] = found[rows[first:last] - low]
+
+    @staticmethod
+    def _all_found(missing: int) -> None:
+        if missing > 0:  # or what was in that memory before would be taken for them
+            raise TableError(f"features of {missing} slots are not there: the table was closed meanwhile")
 
     @property
     def nbytes(self) -> int:
@@ -124,14 +190,26 @@ class MemorySegments(Segments):
         last.rows += len(X)
         self._pending += len(X)
 
-    def undo(self) -> None:
+    def undo(self, *, cut: bool = True) -> None:
         if self._pending:
             self._segments[-1].rows -= self._pending
             self._pending = 0
 
-    def _array(self, segment: _Segment, n: int) -> np.ndarray:
+    def _rows(self, segment: _Segment, low: int, high: int, room: np.ndarray | None = None) -> np.ndarray:
         assert segment.array is not None
-        return segment.array
+        return segment.array[low:high]
+
+
+def _stretches(rows: np.ndarray, near: int, most: int) -> Iterator[tuple[int, int]]:
+    """Ascending rows in stretches, as positions from and to: none has a gap of more than `near` or is longer than
+    `most`."""
+    ends = np.flatnonzero(np.diff(rows) > near) + 1
+    first = 0
+    for end in (*ends.tolist(), len(rows)):
+        while first < end:
+            stop = min(end, int(np.searchsorted(rows, rows[first] + most)))
+            yield first, stop
+            first = stop
 
 
 class FileSegments(Segments):
@@ -258,6 +336,7 @@ class FileSegments(Segments):
             self._create()
         file = self._writer()
         segment = self._segments[-1]
+        self._check_writer(file, segment)
         reach("segment.write")
         file.seek(START + segment.rows * self.stride)
         self._started = True
@@ -303,11 +382,19 @@ class FileSegments(Segments):
             self._file = path.open("r+b", buffering=0)
         return self._file
 
+    def _check_writer(self, file: IO[bytes], segment: _Segment) -> None:
+        """TableError where the file was deleted or cut since it was opened: rows in it would be lost."""
+        found = os.fstat(file.fileno())
+        if not found.st_nlink:
+            raise TableError(f"{segment.path} was deleted while the table was open: {REOPEN}")
+        if found.st_size < START + segment.rows * self.stride:
+            raise TableError(f"{segment.path} was cut while the table was open: {REOPEN}")
+
     def settle(self) -> None:
         super().settle()
         self._started = False
 
-    def undo(self) -> None:
+    def undo(self, *, cut: bool = True) -> None:
         gone = []
         while self._segments and self._segments[-1].first_slot >= self.n_rows:
             self._close_file()
@@ -316,7 +403,9 @@ class FileSegments(Segments):
         if last is not None:
             last.rows = self.n_rows - last.first_slot
         self._pending, self._started = 0, False
-        with suppress(OSError):  # what is left of them is cut off later, or overwritten
+        if not cut:
+            return  # the rows are beyond what was committed: they are overwritten, or cut off when it is next opened
+        with suppress(OSError):
             for path in gone:
                 assert path is not None
                 path.unlink(missing_ok=True)
@@ -324,20 +413,31 @@ class FileSegments(Segments):
                 assert last.path is not None
                 os.truncate(last.path, START + last.rows * self.stride)
 
-    def _array(self, segment: _Segment, n: int) -> np.ndarray:
-        array = segment.array
-        if array is None or len(array) < n:  # mapping takes a while, so not for every row that is added
+    def _rows(self, segment: _Segment, low: int, high: int, room: np.ndarray | None = None) -> np.ndarray:
+        out = np.empty((high - low, self.d), self.dtype) if room is None else room[: high - low]
+        target = out.data.cast("B")
+        try:
+            found = self._handle(segment).read(target, START + low * self.stride)
+        except FileNotFoundError as error:
+            raise SegmentMissing(f"{segment.path} is missing") from error
+        except OSError as error:
+            raise TableError(f"{segment.path} cannot be read: {error.strerror}") from error
+        if found < len(target):
+            raise TableError(
+                f"{segment.path} is truncated: it has {segment.rows} committed rows, but ends before row {high}: "
+                "restore it from a copy"
+            )
+        return out
+
+    def _handle(self, segment: _Segment) -> _Handle:
+        handle = segment.handle
+        if handle is None:
             assert segment.path is not None
-            try:
-                committed = min(segment.rows, self.n_rows - segment.first_slot)  # others may be cut off again
-                shape = (max(n, committed), self.d)
-                array = np.asarray(np.memmap(segment.path, self.dtype, "r", START, shape))
-            except FileNotFoundError as error:
-                raise SegmentMissing(f"{segment.path} is missing") from error
-            except (OSError, ValueError) as error:  # a ValueError where it is shorter than when it was opened
-                raise TableError(f"{segment.path} cannot be read: {error}") from error
-            segment.array = array
-        return array
+            held = [one for one in list(self._segments) if one.handle is not None]
+            for one in held[: len(held) + 1 - MAX_HANDLES]:
+                one.handle = None
+            segment.handle = handle = _Handle(segment.path)
+        return handle
 
     def extend_to(self, first_slots: list[int], n_rows: int) -> None:
         """For a reader: take note of what a writer has committed since."""

@@ -50,6 +50,9 @@ class Store:
         """Whether a change was interrupted half-way, so that what is stored may not be what the table shows."""
         return self._unsure
 
+    def refuse_in_fork(self, process: int) -> None:
+        """TableError where a process that was forked from `process`, which opened this, must not use it."""
+
     def settled(self) -> None:
         """The change that was committed last is shown."""
         self._unsure = False

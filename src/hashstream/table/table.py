@@ -21,7 +21,7 @@ from hashstream.table.policies import Policy
 from hashstream.table.recovery import Recovered, reread
 from hashstream.table.search import nearest, nearest_asymmetric, search_threads, within
 from hashstream.table.stats import TableStats
-from hashstream.table.writing import TableWriter
+from hashstream.table.writing import TableWriter, change
 
 __all__ = ["HashTable", "Items"]
 
@@ -116,7 +116,7 @@ class HashTable(TableWriter):
         check_count("k", k, 1)
         view, Q = self._view_for(Q)
         search = nearest_asymmetric if asymmetric else nearest
-        far, slots = search(view, Q, int(k), search_threads(bool(self._at_work)))
+        far, slots = search(view, Q, int(k), search_threads(self._at_work))
         return self._named(view, slots), far
 
     def search_radius(self, Q: Any, radius: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -127,7 +127,7 @@ class HashTable(TableWriter):
         """
         check_count("radius", radius, 0)
         view, Q = self._view_for(Q)
-        offsets, far, slots = within(view, Q, int(radius), search_threads(bool(self._at_work)))
+        offsets, far, slots = within(view, Q, int(radius), search_threads(self._at_work))
         return offsets, far, self._named(view, slots)
 
     def _view_for(self, Q: Any) -> tuple[View, np.ndarray]:
@@ -157,6 +157,7 @@ class HashTable(TableWriter):
         features : whether they are read, which is most of the work.
         """
         ids, store = as_ids(ids), self._store
+        self._refuse_if_forked()
         while True:
             self._refuse_if_closed()
             with self._publish:
@@ -193,6 +194,7 @@ class HashTable(TableWriter):
     def __contains__(self, one: Any) -> bool:
         if isinstance(one, (bool, np.bool_)) or not isinstance(one, (int, str, np.integer)):
             return False
+        self._refuse_if_forked()
         self._refuse_if_closed()
         with self._publish:
             try:
@@ -202,6 +204,7 @@ class HashTable(TableWriter):
 
     def stats(self) -> TableStats:
         """Items, versions, staleness, sizes and signs of drift."""
+        self._refuse_if_forked()
         self._refuse_if_closed()
         return upkeep.stats(self)
 
@@ -213,6 +216,7 @@ class HashTable(TableWriter):
     @property
     def hasher(self) -> OnlineHasher:
         """A copy of the hasher as it is now."""
+        self._refuse_if_forked()
         with self._lock:
             return copy.deepcopy(self._hasher)
 
@@ -224,6 +228,7 @@ class HashTable(TableWriter):
         `get` and `check` do this by themselves where the folder was compacted meanwhile: what the items of before had
         beside their codes is not there any more.
         """
+        self._refuse_if_forked()
         with self._lock:
             self._refuse_if_closed()
             store = self._store
@@ -240,6 +245,7 @@ class HashTable(TableWriter):
 
         Returns how much was looked at: {"batches", "rows", "codes"}.
         """
+        self._refuse_if_forked()
         while True:
             self._refuse_if_torn()
             self.reload()
@@ -249,14 +255,15 @@ class HashTable(TableWriter):
                 if isinstance(error, SegmentMissing) and not self._renumbered(self._store.generation):
                     raise
 
+    @change
     def compact(self) -> int:
         """Give back the room of items that were removed or replaced; returns their number. All others are written anew,
         so there must be room for both meanwhile."""
-        with self._writing():
-            return upkeep.compact(self)
+        return upkeep.compact(self)
 
     def snapshot(self, path: Any) -> None:
         """A copy of the table, as of one commit, in a new folder, while it goes on being written to."""
+        self._refuse_if_forked()
         self._refuse_if_closed()
         upkeep.snapshot(self, Path(path))
 

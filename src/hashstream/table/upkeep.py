@@ -11,7 +11,7 @@ from hashstream.table.codes import locate
 from hashstream.table.errors import Overtaken, TableError, not_written
 from hashstream.table.folder import FolderStore
 from hashstream.table.history import history_of, look
-from hashstream.table.packing import checked
+from hashstream.table.packing import same_checksum
 from hashstream.table.rewriting import copy_folder, renumbered, rewrite, save_memory
 from hashstream.table.segments import FileSegments
 from hashstream.table.stats import TableStats, measure_drift
@@ -126,8 +126,8 @@ def check_folder(store: FolderStore) -> tuple[int, int]:
             if first != n_rows:
                 raise TableError(f"{manifest.path} is damaged: it lacks the batch of slot {n_rows}")
             if isinstance(segments, FileSegments):
-                for start, X in segments.blocks(first, first + rows):
-                    checked(f"{segments.path_of(start)} (slots {first} to {first + rows - 1})", crc, X)
+                where = f"{segments.path_of(first)} (slots {first} to {first + rows - 1})"
+                same_checksum(where, crc, segments.checksum(first, first + rows))
             n_batches, n_rows = n_batches + 1, n_rows + rows
         if n_rows != store.state["n_slots"]:
             raise TableError(f"{manifest.path} is damaged: it lacks the batch of slot {n_rows}")

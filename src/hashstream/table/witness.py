@@ -45,33 +45,30 @@ class Witness:
     def __init__(self, path: Path, table: bytes, seq: int, synced: bool) -> None:
         """Note commit `seq`, and make that durable."""
         self.path, self._table, self._machine = path, table, start_of_machine()
-        flags = os.O_RDWR | getattr(os, "O_BINARY", 0)
         if path.exists():
-            self._file = os.open(path, flags)
+            self._file = path.open("r+b", buffering=0)
             self.note(seq, synced)
             with suppress(OSError):
-                os.fsync(self._file)
+                os.fsync(self._file.fileno())
             return
         part = path.with_name(f"{path.name}.part")  # a process that is killed here must not leave half a note
-        self._file = os.open(part, flags | os.O_CREAT | os.O_TRUNC, 0o644)
-        os.write(self._file, self._record(seq, synced))
-        os.fsync(self._file)
+        self._file = part.open("w+b", buffering=0)
+        self._file.write(self._record(seq, synced))
+        os.fsync(self._file.fileno())
         part.replace(path)
 
     def note(self, seq: int, synced: bool) -> None:
         """That it cannot be written is no error: the commit has happened, and a note may be older."""
-        with suppress(OSError):
-            os.lseek(self._file, 0, os.SEEK_SET)
-            os.write(self._file, self._record(seq, synced))
+        with suppress(OSError, MemoryError):
+            self._file.seek(0)
+            self._file.write(self._record(seq, synced))
 
     def _record(self, seq: int, synced: bool) -> bytes:
         raw = RECORD.pack(MAGIC, FORMAT, self._table, int(synced), self._machine, seq)
         return raw + struct.pack("<I", checksum(raw))
 
     def close(self) -> None:
-        if self._file >= 0:
-            os.close(self._file)
-            self._file = -1
+        self._file.close()
 
     @staticmethod
     def read(path: Path) -> Note | None:

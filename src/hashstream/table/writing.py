@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import copy
+import logging
+import os
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
-from typing import Any
+from collections.abc import Callable
+from contextlib import suppress
+from functools import wraps
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
 import numpy as np
 
@@ -28,7 +31,37 @@ from hashstream.table.recovery import Recovered
 from hashstream.table.refresh import recode_features, recode_projected, smallest_versions, stale_parts
 from hashstream.table.store import Batch, Store
 
-__all__ = ["TableWriter"]
+__all__ = ["TableWriter", "change"]
+
+log = logging.getLogger("hashstream.table")
+
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+def change(method: Callable[Concatenate[Any, P], R]) -> Callable[Concatenate[Any, P], R]:
+    """A method that changes the table: one at a time, and only where the table can be changed.
+
+    The lock is taken here and not in a context manager of our own: one that is written in Python may be interrupted
+    between taking a lock and saying so.
+    """
+
+    @wraps(method)
+    def changing(table: Any, /, *args: P.args, **kwargs: P.kwargs) -> R:
+        try:
+            with table._lock:
+                busy, table._at_work = table._at_work, True
+                try:
+                    table._refuse_if_not_writable()
+                    return method(table, *args, **kwargs)
+                finally:
+                    table._at_work = busy
+        finally:
+            if table._close_later:
+                table.close()  # without the lock, for which a thread in the background may wait that is waited for
+
+    return changing
 
 
 class TableWriter:
@@ -54,10 +87,11 @@ class TableWriter:
         self._write, self._open = write, True
         self._index: Index | None = None  # made when an id is first looked up
         self._half_learned = False  # whether the hasher may have learned what is neither committed nor undone
-        self._lock = threading.RLock()  # the writer's
-        self._at_work = 0  # not 0: somebody writes, ...
-        self._writer: int | None = None  # ... this thread
-        self._close_later = False  # whether that thread has asked for it, in the handler of a signal
+        self._lock: Any = threading.RLock()  # the writer's
+        self._at_work = False  # whether somebody writes
+        self._close_later = False  # whether who writes has asked for it, in the handler of a signal
+        self._closed = False  # whether `close` has come to its end
+        self._process = os.getpid()
         self._publish = threading.Lock()  # held for the exchange of view, reservoir and index only
         self._making = threading.Lock()  # held while the index is made
         self._background_error: Exception | None = None
@@ -67,6 +101,7 @@ class TableWriter:
                 self._policy.restore(store.state["policy"])
             self._policy.opened(self)
 
+    @change
     def ingest(self, ids: Any, X: Any, y: Any = None) -> None:
         """Learn from a batch and store it. When this returns, it is durable; if it raises, nothing has changed.
 
@@ -74,71 +109,68 @@ class TableWriter:
         X : (n, d) features; the columns of a data frame count by position.
         y : (n,) labels or an (n, C) matrix of 0 and 1, as the hasher takes them.
         """
-        with self._writing():
-            ids, X = self._batch(ids, X)
-            y = None if y is None else plain_labels(as_labels(y))  # it is kept, and the caller's may change
-            learner, kept = self._hasher._remember(), self._policy.state()
-            # The first batch draws from a generator that was given as random_state, which `_put_back` cannot undo.
-            unlearned = None if hasattr(self._hasher, "n_seen_") else copy.deepcopy(self._hasher)
-            self._half_learned = True
-            try:
-                learn(self._hasher, X, y)
-                self._store_batch(ids, X, y, learned=True)
-            except BaseException:
-                self._hasher._put_back(learner)
-                self._hasher = unlearned or self._hasher
-                self._policy.restore(kept)
-                self._half_learned = False  # last: who is interrupted before is torn
-                raise
-            self._half_learned = False
-            self._maintain()
+        ids, X = self._batch(ids, X)
+        y = None if y is None else plain_labels(as_labels(y))  # it is kept, and the caller's may change
+        learner, kept = self._hasher._remember(), self._policy.state()
+        # The first batch draws from a generator that was given as random_state, which `_put_back` cannot undo.
+        unlearned = None if hasattr(self._hasher, "n_seen_") else copy.deepcopy(self._hasher)
+        self._half_learned = True
+        try:
+            learn(self._hasher, X, y)
+            self._store_batch(ids, X, y, learned=True)
+        except BaseException:
+            self._hasher._put_back(learner)
+            self._hasher = unlearned or self._hasher
+            self._policy.restore(kept)
+            self._half_learned = False  # last: who is interrupted before is torn
+            raise
+        self._half_learned = False
+        self._maintain()
         self._policy.ingested()
 
+    @change
     def add(self, ids: Any, X: Any) -> None:
         """Store items without learning from them: as `ingest`, without labels."""
-        with self._writing():
-            if not hasattr(self._hasher, "n_seen_"):
-                raise TableError(
-                    "the hasher has not learned anything yet, so it cannot encode: ingest a batch first"
-                )
-            self._store_batch(*self._batch(ids, X), None, learned=False)
-            self._maintain()
+        if not hasattr(self._hasher, "n_seen_"):
+            raise TableError(
+                "the hasher has not learned anything yet, so it cannot encode: ingest a batch first"
+            )
+        self._store_batch(*self._batch(ids, X), None, learned=False)
+        self._maintain()
 
+    @change
     def remove(self, ids: Any) -> None:
         """Take items out for good. KeyError, and nothing changes, where an id is not there."""
-        with self._writing():
-            slots = np.sort(self._slots(np.unique(as_ids(ids)))).astype(np.uint32)
-            if len(slots):
-                self._commit(Change(removed=slots))
-            self._maintain()
+        slots = np.sort(self._slots(np.unique(as_ids(ids)))).astype(np.uint32)
+        if len(slots):
+            self._commit(Change(removed=slots))
+        self._maintain()
 
+    @change
     def refresh(self, budget: int | None = None) -> int:
-        """Make codes of old versions anew, the oldest first; returns how many.
+        """Re-encode codes of old versions, the oldest first; returns how many.
 
         budget : items at most; all by default.
         """
         if budget is not None:
             check_count("budget", budget, 1)
-        with self._writing():
-            view = self._view
-            if view.newest < 0:
-                return 0
-            recoded = self._recode(
-                view, view.encoders[view.newest], stale_parts(view.parts, view.newest), budget
-            )
-            count = sum(len(piece.slots) for piece in recoded)
-            if count:
-                self._commit(Change(recoded=tuple(recoded)))
-                self._maintain()
-            self._background_error = None
-            return count
+        view = self._view
+        if view.newest < 0:
+            return 0
+        recoded = self._recode(view, view.encoders[view.newest], stale_parts(view.parts, view.newest), budget)
+        count = sum(len(piece.slots) for piece in recoded)
+        if count:
+            self._commit(Change(recoded=tuple(recoded)))
+            self._maintain()
+        self._background_error = None
+        return count
 
+    @change
     def flush(self) -> None:
         """Write a checkpoint, so that opening the table again learns nothing twice. With durability "fast", this also
         makes everything so far survive a power loss."""
-        with self._writing():
-            upkeep.checkpoint(self)
-            self._store.harden()
+        upkeep.checkpoint(self)
+        self._store.harden()
 
     def _batch(self, ids: Any, X: Any) -> tuple[np.ndarray, np.ndarray]:
         """Checked ids, and X in the dtype of the table."""
@@ -208,8 +240,7 @@ class TableWriter:
     def _commit(
         self, change: Change, encoder: OnlineHasher | None = None, batch: Batch | None = None
     ) -> None:
-        """Make a change durable, then let everybody see it. The next view is made first: after the commit, nothing can
-        fail."""
+        """Make a change durable, then let everybody see it. All that can fail is done before the commit."""
         view, added = self._view, change.added
         column = view.column
         if added is not None:
@@ -220,12 +251,17 @@ class TableWriter:
         after = view.applied(change, column).with_encoders(known, newest)
         first, n = (added.first_slot, len(added.codes)) if added is not None else (0, 0)
         X, y = (batch.X, batch.y) if batch is not None else (None, None)
-        keys = np.empty(0, np.uint64) if added is None or column is None else column.hash_of(added.ids)
+        keys = np.empty(0, np.uint64) if added is None or column is None else column.keys_of(added.ids)
         seats = self._reservoir.plan(change.removed, first, keys, X, y)
         reservoir = self._reservoir.taken(seats)
         gone = np.empty(0, np.int64)
         if len(change.removed) and view.column is not None:
             gone = view.column.take(change.removed)
+        index, entries = self._ids_index(), None
+        if column is not None and index.crowded(n):
+            index = Index(column, after.live())
+        elif column is not None:
+            entries = index.entries(column, gone, gone[:0] if added is None else added.ids, first)
 
         learned = batch is not None and batch.learned
         whole = learned and (not self._checkpointed or not self._store.keep_features)
@@ -239,70 +275,74 @@ class TableWriter:
             old={version: after.encoders[version] for version in after.encoders if version != newest},
         )
 
-        index, fresh = self._ids_index(), None
-        if column is not None and index.crowded(n):
-            fresh = Index(column, after.live())
         with self._publish:
-            if fresh is not None:
-                self._index = fresh
-            elif column is not None:
-                index.change(column, gone, gone[:0] if added is None else added.ids, first)
+            self._index = None  # and made again when it is next asked for, where what follows is interrupted
             self._view, self._reservoir = after, reservoir
+            with suppress(MemoryError):
+                if entries is not None:
+                    index.enter(entries)
+                self._index = index
         if batch is not None and learned:
             self._checkpointed = True
             self._since_checkpoint = 0 if whole else self._since_checkpoint + len(batch.X)
         self._store.settled()
 
     def _maintain(self) -> None:
-        if self._since_checkpoint >= self._checkpoint_rows or self._store.wants_image():
-            upkeep.checkpoint(self, quietly=True)
+        """After a commit: a checkpoint where it is time. That it fails is no error of the call, which is stored."""
+        try:
+            if self._since_checkpoint >= self._checkpoint_rows or self._store.wants_image():
+                upkeep.checkpoint(self, quietly=True)
+        except Exception as error:
+            log.warning("a checkpoint failed, and is tried again after the next change: %r", error)
 
     def close(self) -> None:
         """Write a checkpoint and let go of the folder. A closed table cannot be used.
 
         In the handler of a signal that came in the middle of a change, the table is closed when the change is done.
+        Where this is interrupted, call it again.
         """
-        if not self._open:
+        if self._closed:
             return
-        if self._writer == threading.get_ident():
+        if os.getpid() != self._process:
+            self._open = False  # the rest is the parent's
+            return
+        if self._at_work and self._lock._is_owned():
             self._close_later = True
             return
         if self._write:
             self._policy.closing()
         with self._lock:
-            if self._open:
-                try:
-                    if self._write:
-                        upkeep.checkpoint(self, quietly=True, closing=True)
-                        with suppress(OSError, TableError):
-                            self._store.harden()
-                finally:
-                    self._open = False
-                    self._store.close()
-
-    @contextmanager
-    def _writing(self) -> Iterator[None]:
-        try:
-            with self._lock:
-                before = self._at_work, self._writer
-                try:
-                    self._at_work, self._writer = before[0] + 1, threading.get_ident()
-                    self._refuse_if_closed()
-                    if not self._write:
-                        raise TableError(
-                            'the table was opened with mode="read"; open it with mode="write" to change it'
-                        )
-                    self._refuse_if_torn()
-                    yield
-                finally:
-                    self._at_work, self._writer = before
-        finally:
-            if self._close_later and self._writer != threading.get_ident():
-                self.close()  # without the lock, for which a thread in the background may wait that is waited for
+            try:
+                if self._open and self._write:
+                    upkeep.checkpoint(self, quietly=True, closing=True)
+                    with suppress(OSError, TableError):
+                        self._store.harden()
+            finally:
+                self._open = False
+                self._store.close()
+                self._closed = True
 
     def _refuse_if_closed(self) -> None:
         if not self._open:
             raise TableError("the table is closed")
+
+    def _refuse_if_forked(self) -> None:
+        """TableError in a process that has inherited a folder's table: there, it can only be searched."""
+        if os.getpid() != self._process:
+            self._store.refuse_in_fork(self._process)
+
+    def _refuse_if_not_writable(self) -> None:
+        self._refuse_if_forked()
+        self._refuse_if_closed()
+        if not self._write:
+            raise TableError('the table was opened with mode="read"; open it with mode="write" to change it')
+        self._refuse_if_torn()
+
+    def __reduce__(self) -> Any:
+        raise TableError(
+            "a table cannot be copied or sent to another process: open its folder there, with "
+            'mode="read" while this process writes'
+        )
 
     def _refuse_if_torn(self) -> None:
         """TableError where a change was interrupted between its commit and the moment when everybody sees it."""
