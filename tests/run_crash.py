@@ -5,9 +5,10 @@
 kills    a child process writes and dies, at a fail-point or at any moment (table/crash_parent.py)
 losses   its writes and syncs are written down, and folders rebuilt as a power loss leaves them (table/power_loss.py)
 damage   files are cut and have bits flipped (table/damage.py)
+interrupts   a timer raises KeyboardInterrupt in the middle of a call (table/interrupts.py)
 
     python tests/run_crash.py                                          all of it
-    python tests/run_crash.py --first 17 --kills 1 --losses 0 --damage 0    one seed again
+    python tests/run_crash.py --first 17 --kills 1 --losses 0 --damage 0 --interrupts 0    one seed again
 """
 
 from __future__ import annotations
@@ -38,12 +39,13 @@ from tests.table import faulty_disk
 from tests.table.crash_child import World
 from tests.table.crash_parent import Kills, try_kills
 from tests.table.damage import Outcome, Victim, try_damage
+from tests.table.interrupts import Interrupts, try_interrupts
 from tests.table.power_loss import Losses, Recorder, try_power_losses
 
 from hashstream.hashers import storage
 from hashstream.table import failpoints
 
-Found = Kills | Losses | Outcome
+Found = Kills | Losses | Outcome | Interrupts
 Job = tuple[str, int, str]  # kind, seed, and the fail-point at which a first life has to end
 LEAST_ROOM = 1 << 30
 MORE = 10  # seeds for fail-points that nobody came to
@@ -74,6 +76,8 @@ def work(job: Job) -> Found:
         return try_kills(seed, point)
     if kind == "damage":
         return try_all_damage(seed)
+    if kind == "interrupts":
+        return try_interrupts(seed)
     global _recorder
     if _recorder is None:
         _recorder = Recorder(Path(tempfile.mkdtemp(prefix="faulty-disk-")))
@@ -103,18 +107,19 @@ class Run:
 
     def __init__(self, pool: Pool) -> None:
         self.kills, self.losses, self.outcome = Kills(), Losses(), Outcome()
+        self.interrupts = Interrupts()
         self._pool, self._start = pool, time.perf_counter()
 
     def do(self, jobs: list[Job]) -> None:
         for n, found in enumerate(self._pool.imap_unordered(work, jobs), 1):
             for failure in found.failures:
                 print(f"FAILED {failure}", flush=True)
-            total: Any = {Kills: self.kills, Losses: self.losses, Outcome: self.outcome}[type(found)]
-            total.add(found)
+            totals: tuple[Any, ...] = (self.kills, self.losses, self.outcome, self.interrupts)
+            next(total for total in totals if type(total) is type(found)).add(found)
             if n % 20 == 0 or n == len(jobs):
                 figures = (
                     f"{self.kills.kills.total()} kills, {self.losses.losses.total()} power losses, "
-                    f"{self.outcome.trials()} damaged folders"
+                    f"{self.outcome.trials()} damaged folders, {self.interrupts.interrupts} interrupts"
                 )
                 spent = time.perf_counter() - self._start
                 print(f"{n:4d} of {len(jobs)} seeds, {figures}, {spent:.0f} s", flush=True)
@@ -127,11 +132,13 @@ class Run:
                 self.do([("kills", seed + more, name) for name in unreached])
 
 
-def summary(kills: Kills, losses: Losses, outcome: Outcome) -> None:
+def summary(kills: Kills, losses: Losses, outcome: Outcome, interrupts: Interrupts) -> None:
     print(
         f"\n{kills.seeds} tables lived {kills.lives} times and were killed {kills.kills.total()} times.\n"
         f"Beside {kills.acknowledged} operations that were acknowledged, {kills.whole} under way were there whole and "
-        f"{kills.undone} not at all. {kills.snapshots} snapshots."
+        f"{kills.undone} not at all. {kills.snapshots} snapshots.\n"
+        f"{kills.threads} operations had a thread of their own, {kills.forks} forks were refused, and readers in other "
+        f"processes looked {kills.looks} times."
     )
     for name in ("any moment", *failpoints.NAMES):
         print(f"  {kills.kills[name]:5d}  {name}")
@@ -144,6 +151,11 @@ def summary(kills: Kills, losses: Losses, outcome: Outcome) -> None:
         f"{outcome.trials()} damaged folders: {outcome.refused.total()} refused by name, "
         f"{outcome.right.total()} with the right answers all the same."
     )
+    print(
+        f"{interrupts.interrupts} interrupts in {interrupts.seeds} tables, {interrupts.closes} of them in close and "
+        f"{interrupts.opens} in open: {interrupts.whole} operations were there whole, {interrupts.undone} not at all; "
+        f"{interrupts.reopened} tables asked to be opened again."
+    )
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -151,6 +163,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--kills", type=int, default=200, help="seeds (200)")
     parser.add_argument("--losses", type=int, default=20, help="seeds (20)")
     parser.add_argument("--damage", type=int, default=12, help="seeds (12)")
+    parser.add_argument("--interrupts", type=int, default=70, help="seeds (70)")
     parser.add_argument("--first", type=int, default=0, help="the first seed (0)")
     parser.add_argument("--workers", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--folder", default=memory_folder(), help="where folders are made (in memory)")
@@ -162,7 +175,12 @@ def main(arguments: list[str] | None = None) -> int:
     if chosen.losses and faulty_disk.problem():
         print(f"no power losses: {faulty_disk.problem()}")
         chosen.losses = 0
-    counts = {"losses": chosen.losses, "damage": chosen.damage, "kills": chosen.kills}
+    counts = {
+        "losses": chosen.losses,
+        "damage": chosen.damage,
+        "interrupts": chosen.interrupts,
+        "kills": chosen.kills,
+    }
     jobs = [(kind, chosen.first + i, "") for kind, n in counts.items() for i in range(n)]
     context = multiprocessing.get_context("forkserver")
     with (
@@ -175,15 +193,22 @@ def main(arguments: list[str] | None = None) -> int:
             everything.reach(chosen.first + chosen.kills)
         pool.close()
         pool.join()
-    kills, losses, outcome = everything.kills, everything.losses, everything.outcome
-    summary(kills, losses, outcome)
-    failures = kills.failures + losses.failures + outcome.failures
+    kills, losses, outcome, interrupts = (
+        everything.kills, everything.losses, everything.outcome, everything.interrupts,
+    )  # fmt: skip
+    summary(kills, losses, outcome, interrupts)
+    failures = kills.failures + losses.failures + outcome.failures + interrupts.failures
     unreached = kills.unreached() if chosen.kills >= 20 else []
     if unreached:
         print(f"Never reached: {', '.join(unreached)}.")
     print(f"{len(failures)} failures.")
     if chosen.json:
-        found = {"kills": vars(kills), "losses": vars(losses), "damage": vars(outcome)}
+        found = {
+            "kills": vars(kills),
+            "losses": vars(losses),
+            "damage": vars(outcome),
+            "interrupts": vars(interrupts),
+        }
         Path(chosen.json).write_text(json.dumps({**found, "unreached": unreached}))
     return 1 if failures or unreached else 0
 

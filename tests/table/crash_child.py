@@ -1,6 +1,8 @@
 """What a child process does to a table until it is killed: settings and operations, all of them given by a seed.
 
 `live` is one life. It acknowledges every call that has returned, so that whoever kills it knows what was promised.
+In some lives every call comes from another thread, and in some the process forks, and the fork tries to write too.
+`read` is the life of a reader beside it.
 The same operations, done to another folder by a process that nobody kills, say what has to be there.
 """
 
@@ -11,12 +13,15 @@ import os
 import time
 import traceback
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from tests.table.fingerprints import wrong_answers
 from tests.table.table_worlds import CLASSES, rows
 
 import hashstream as hs
@@ -30,6 +35,7 @@ from hashstream.table import (
     Never,
     Policy,
     Projected,
+    TableError,
     failpoints,
     folder,
     manifest,
@@ -82,6 +88,7 @@ class World:
 
     def __init__(self, seed: int, n_operations: int = 40, durability: str = "") -> None:
         self.seed = seed
+        self.forks, self.threads = seed % 4 == 1, seed % 4 == 2
         rng = np.random.default_rng([seed, 1])
         self.lazy = POLICIES[seed % len(POLICIES)] is POLICIES[-1]
         self.text_ids = bool(rng.random() < 0.5)
@@ -213,12 +220,76 @@ def live(
     table = world.open(path)
     acknowledge("open")
     for index in range(start, len(world.operations)):
-        table, result = world.apply(table, world.operations[index], snapshots)
+        operation = world.operations[index]
+        if world.forks and index % 4 == 0:
+            acknowledge(meddle(table, operation, world.queries))
+        if world.threads:
+            table, result = in_thread(partial(world.apply, table, operation, snapshots))
+        else:
+            table, result = world.apply(table, operation, snapshots)
         acknowledge(f"{index} {json.dumps(result)}")
         if world.lazy:
             time.sleep(0.001)  # for the other thread
     table.close()
     acknowledge("closed")
+
+
+def in_thread(call: Callable[[], Any]) -> Any:
+    """What a call returns, or raises, in a thread of its own."""
+    with ThreadPoolExecutor(1) as pool:
+        return pool.submit(call).result()
+
+
+def meddle(table: HashTable, operation: Operation, Q: np.ndarray) -> str:
+    """A forked process searches, tries to write and closes its copy: "forked", or what went wrong with it."""
+
+    def life(tell: Callable[[str], object]) -> None:
+        table.search(Q, 3)
+        try:
+            if operation.X is not None:
+                table.ingest(operation.ids, operation.X, operation.y)
+            else:
+                table.flush()
+            tell("a fork was let in")
+        except TableError as error:
+            tell("forked" if "of which this one is a fork" in str(error) else str(error))
+        table.close()
+
+    child, pipe = fork(life)
+    said = b""
+    while piece := os.read(pipe, 1 << 16):
+        said += piece
+    os.close(pipe)
+    os.waitpid(child, 0)
+    line = said.decode().strip()
+    return line if line == "forked" else f"error {json.dumps(line)}"
+
+
+def read(path: Path, Q: np.ndarray, tell: Callable[[str], object]) -> None:
+    """Look at a table that another process writes, until somebody ends this one: every state has to be right in itself,
+    and none older than the one before. Tells of each look, and of what was wrong."""
+    reader, commits = None, -1
+    while True:
+        try:
+            if reader is None:
+                reader = HashTable.open(path, mode="read")
+            else:
+                reader.reload()
+            before = reader.stats().commits
+            if before < commits:
+                tell(f"wrong: commit {before} after commit {commits}")
+            commits = before
+            try:
+                wrong = wrong_answers(reader, Q)
+            except KeyError as error:  # an id that is gone by then
+                wrong = [str(error)]
+            if reader.stats().commits == before:  # `get` and `check` may move it
+                tell(f"wrong {wrong}" if wrong else "look")
+        except TableError as error:
+            if folder.FolderStore.is_table(path) and "is not a table" not in str(error):
+                tell(f"wrong {error}")
+            reader = None
+            time.sleep(0.002)
 
 
 def fork(life: Callable[[Callable[[str], object]], None]) -> tuple[int, int]:

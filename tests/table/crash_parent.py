@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from tests.table.crash_child import World, fork, live
+from tests.table.crash_child import World, fork, live, read
 from tests.table.fingerprints import differences, fingerprint, wrong_answers
 
 from hashstream.table import HashTable, failpoints
@@ -43,6 +43,9 @@ class Kills:
     whole: int = 0  # operations under way that were there
     undone: int = 0  # ... that were not
     snapshots: int = 0
+    forks: int = 0  # that were refused
+    threads: int = 0  # operations in a thread of their own
+    looks: int = 0  # of readers in processes of their own, each right in itself
     failures: list[str] = field(default_factory=list)
 
     def add(self, other: Kills) -> None:
@@ -118,6 +121,7 @@ class Story:
             opening = self.rng.random() < 0.25
             until = -1 if opening else int(self.rng.integers(len(self.world.operations) - self.done + 1))
         job = partial(live, self.world, self.path, self.snapshots, self.done, failpoint=point)
+        reader = self.begin_reading() if number % 2 else None
         child, pipe = fork(job)
         opened, acknowledged, failed = False, self.done, ""
         if until == -1:
@@ -127,17 +131,21 @@ class Story:
                 failed = json.loads(line[6:])
                 break
             opened = True
+            self.found.forks += line == "forked"
             if line.split()[0].isdigit():
                 index, result = line.split(" ", 1)
                 if int(index) != acknowledged:
                     raise Unequal(f"operation {index} was acknowledged instead of {acknowledged}")
                 self.results[acknowledged] = result
                 acknowledged += 1
+                self.found.threads += self.world.threads
             if acknowledged - self.done == until:
                 kill_after(child, float(self.rng.random()) * 0.008)
                 until = -2
         os.close(pipe)
         _, status = os.waitpid(child, 0)
+        if reader is not None:
+            self.end_reading(*reader)
         self.found.lives += 1
         self.found.acknowledged += acknowledged - self.done
         if os.WIFSIGNALED(status):
@@ -145,6 +153,20 @@ class Story:
         elif os.WEXITSTATUS(status):
             raise Unequal(f"the child failed: {failed or 'without a word'}")
         return acknowledged, opened
+
+    def begin_reading(self) -> tuple[int, int]:
+        """A reader beside the writer; the process, and the pipe to which it tells what it saw."""
+        return fork(partial(read, self.path, self.world.queries))
+
+    def end_reading(self, reader: int, pipe: int) -> None:
+        """It tells nothing more than a pipe holds, or it waits to be ended."""
+        os.kill(reader, signal.SIGKILL)
+        for line in read_lines(pipe):
+            if line.startswith(("wrong", "error")):
+                raise Unequal(f"a reader: {line}")
+            self.found.looks += 1
+        os.close(pipe)
+        os.waitpid(reader, 0)
 
     def death(self, number: int) -> str:
         """A fail-point that may be passed, all of them in turn over the seeds, or "" for any moment."""

@@ -27,7 +27,7 @@ def figures(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     losses = 0 if faulty_disk.problem() else 2
     command = [sys.executable, str(ROOT / "tests" / "run_crash.py"), "--json", str(path)]
     done = subprocess.run(
-        [*command, "--kills", str(SEEDS), "--losses", str(losses), "--damage", "0"],
+        [*command, "--kills", str(SEEDS), "--losses", str(losses), "--damage", "0", "--interrupts", "0"],
         cwd=ROOT,
         capture_output=True,
         text=True,
@@ -52,6 +52,9 @@ def test_what_was_acknowledged_survives_kills_and_the_rest_is_whole_or_absent(
     assert kills["whole"] > 0
     assert kills["undone"] > 0
     assert kills["snapshots"] > 0
+    assert kills["forks"] > 10
+    assert kills["threads"] > SEEDS
+    assert kills["looks"] > 10
 
 
 def test_every_fail_point_has_killed(figures: dict[str, Any]) -> None:

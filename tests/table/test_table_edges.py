@@ -5,6 +5,8 @@ from __future__ import annotations
 import gc
 import os
 import shutil
+import sqlite3
+import sys
 import warnings
 import weakref
 from pathlib import Path
@@ -15,7 +17,7 @@ import pytest
 from tests.table.table_worlds import rows
 
 import hashstream as hs
-from hashstream.table import Every, HashTable, Lazy, Never, Projected, TableError
+from hashstream.table import Every, HashTable, Lazy, Never, Projected, TableError, manifest
 from hashstream.table.ids import as_ids
 from hashstream.table.stats import measure_drift
 from hashstream.table.witness import Witness
@@ -212,3 +214,53 @@ def test_a_snapshot_is_not_put_into_the_table_itself(tmp_path: Path) -> None:
         table.snapshot(tmp_path / "copy")
     with HashTable.open(tmp_path / "copy") as copied:
         assert len(copied) == 20
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="names that are not UTF-8 are refused here")
+def test_a_folder_whose_name_is_not_utf8(tmp_path: Path) -> None:
+    name = os.fsdecode(b"caf\xe9")
+    try:
+        (tmp_path / name).mkdir()
+    except OSError as error:
+        pytest.skip(f"this file system refuses such names: {error}")
+    with new(tmp_path / name / "t") as table:
+        table.ingest(np.arange(60), X, Y)
+        table.snapshot(tmp_path / name / "copy")
+    with HashTable.open(tmp_path / name / "copy") as copy:
+        assert copy.check()["rows"] == 60
+
+
+def test_ids_of_other_kinds_are_named() -> None:
+    table = new(None)
+    table.ingest(np.arange(60), X, Y)
+    for wrong in ([True], [False, True], np.array([True])):
+        with pytest.raises(
+            ValueError, match=r"ids must be whole numbers, or all strings: ids\[0\] is (True|False)"
+        ):
+            table.get(wrong)
+    with pytest.raises(ValueError, match="fit into 64 bits"):
+        table.get([2**63])
+    names = new(None)
+    names.ingest(np.array([f"item {i}" for i in range(60)], np.dtypes.StringDType()), X, Y)
+    assert "item 3" in names
+    assert names.get(np.array(["item 7"], np.dtypes.StringDType())).labels == [Y[7]]
+    assert type(names.search(X[:1], 1)[0][0, 0]) is str
+
+
+def test_a_reader_that_meets_a_stopped_writer_says_what_to_do(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As a writer holds the database while it closes it."""
+    new(tmp_path / "t").close()
+    holding = sqlite3.connect(tmp_path / "t" / "manifest.sqlite", isolation_level=None)
+    holding.execute("PRAGMA locking_mode = EXCLUSIVE")
+    holding.execute("BEGIN EXCLUSIVE")
+    monkeypatch.setattr(manifest, "WAIT", 0.05)
+    with pytest.raises(
+        TableError, match=r"has been locked for .* let it go on, or end it, and try again"
+    ) as told:
+        HashTable.open(tmp_path / "t", mode="read")
+    assert f"process {os.getpid()} on" in str(told.value)
+    holding.execute("ROLLBACK")
+    holding.close()
+    HashTable.open(tmp_path / "t", mode="read").close()

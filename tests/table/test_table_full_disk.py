@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import json
+import sqlite3
 import subprocess
 import sys
 from pathlib import Path
@@ -69,6 +70,28 @@ def test_a_snapshot_of_a_table_in_memory_appears_whole_or_not_at_all(tmp_path: P
         table.snapshot(tmp_path / "copy")
     with HashTable.open(tmp_path / "copy") as copy:
         assert copy.check()["rows"] == 40
+
+
+def test_a_snapshot_onto_a_full_disk_names_the_disk_that_is_full(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with HashTable.open(tmp_path / "source", HASHER) as table:
+        table.ingest(range(40), *rows(np.random.default_rng(0), 40))
+
+        class Full:
+            in_transaction = False
+
+            def execute(self, sql: str, *_: object) -> None:
+                raise sqlite3.OperationalError("database or disk is full")
+
+        reader = table._store.second()  # type: ignore[attr-defined]
+        with monkeypatch.context() as patch:
+            patch.setattr(reader, "_db", Full())
+            with pytest.raises(TableError, match="the disk is full") as told:
+                table.snapshot(tmp_path / "target")
+        assert str(tmp_path / "target") in str(told.value)
+        assert "source" not in str(told.value)
+        assert not (tmp_path / "target").exists()
 
 
 @pytest.mark.parametrize("policy", [Every, Projected])

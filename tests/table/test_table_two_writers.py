@@ -8,6 +8,7 @@ import pickle
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -116,6 +117,28 @@ def test_a_fork_may_search_and_open_the_folder_to_read(path: Path) -> None:
         return [bool((a == b).all()) for a, b in zip((*found, *again), (ids, far, ids, far), strict=True)]
 
     assert in_fork(work) == f"returned {[True] * 4}"
+    table.close()
+
+
+def test_a_fork_does_not_wait_for_a_thread_that_it_does_not_have(path: Path) -> None:
+    """Which held the lock when the process was forked."""
+    table = opened(path)
+    held, go_on = threading.Event(), threading.Event()
+
+    def hold() -> None:
+        with table._lock, table._publish, table._store.reading:  # type: ignore[attr-defined]
+            held.set()
+            go_on.wait()
+
+    thread = threading.Thread(target=hold)
+    thread.start()
+    held.wait()
+    for call in CALLS:
+        said = in_fork(lambda call=call: CALLS[call](table, path.parent))
+        assert said.startswith("TableError")
+    assert in_fork(lambda: (table.search(X[:2], 1)[0].shape, table.close())) == "returned ((2, 1), None)"
+    go_on.set()
+    thread.join()
     table.close()
 
 

@@ -27,7 +27,9 @@ def as_ids(ids: Any) -> np.ndarray:
     """Ids as a 1-D array: int64, or object holding str. A ValueError says what else was found."""
     array = np.asarray(ids)
     if array.ndim != 1:
-        raise ValueError(f"ids must be 1-D, one an item, not of shape {array.shape}")
+        raise ValueError(f"ids must be 1-D, one per item, not of shape {array.shape}")
+    if array.dtype.kind == "T":  # NumPy's strings of any length
+        array = ids = array.astype(object)
     if array.dtype.kind in "iu":
         if array.dtype.kind == "u" and len(array) and int(array.max()) > np.iinfo(np.int64).max:
             raise ValueError(f"ids must fit into 64 bits with a sign: {int(array.max())} does not")
@@ -54,7 +56,9 @@ def as_ids(ids: Any) -> np.ndarray:
             raise ValueError(f"ids must fit into 64 bits with a sign: {error}") from None
     if not len(array):
         return np.empty(0, np.int64)
-    if not isinstance(ids, np.ndarray) and all(isinstance(one, int) for one in ids):
+    if not isinstance(ids, np.ndarray) and all(
+        isinstance(one, int) and not isinstance(one, bool) for one in ids
+    ):
         raise ValueError(f"ids must fit into 64 bits with a sign: {max(ids, key=abs)} does not")
     flat = array.tolist()
     row = next((i for i, one in enumerate(flat) if not isinstance(one, str)), 0)

@@ -15,6 +15,7 @@ is verified when it is read.
 from __future__ import annotations
 
 import ctypes
+import errno
 import json
 import os
 import sqlite3
@@ -451,10 +452,12 @@ class Manifest:
             raise TableError(f"{self.path} is damaged: {found[0][0]}")
 
     def copy_to(self, path: Path) -> None:
-        """A consistent copy, of one commit, while others write."""
+        """A consistent copy, of one commit, while others write; OSError where there is no room for it."""
         try:
-            self._db.execute("VACUUM INTO ?", (str(path),))
+            self._db.execute("VACUUM INTO ?", (path.absolute().as_uri(),))  # the name need not be UTF-8
         except sqlite3.Error as error:
+            if "full" in str(error):
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path)) from error
             raise self.damaged(error) from error
 
     def sync_log(self) -> None:

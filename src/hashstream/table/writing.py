@@ -49,6 +49,7 @@ def change(method: Callable[Concatenate[Any, P], R]) -> Callable[Concatenate[Any
 
     @wraps(method)
     def changing(table: Any, /, *args: P.args, **kwargs: P.kwargs) -> R:
+        table._refuse_if_forked()  # first: a thread that the fork does not have may hold the lock
         try:
             with table._lock:
                 busy, table._at_work = table._at_work, True
@@ -332,7 +333,6 @@ class TableWriter:
             self._store.refuse_in_fork(self._process)
 
     def _refuse_if_not_writable(self) -> None:
-        self._refuse_if_forked()
         self._refuse_if_closed()
         if not self._write:
             raise TableError('the table was opened with mode="read"; open it with mode="write" to change it')
