@@ -39,6 +39,8 @@ import hashstream as hs
 
 TIMEOUT = 30.0
 """Seconds for one case; a case takes milliseconds."""
+STARTUP = 120.0
+"""Seconds for a child to import what it needs."""
 MEMORY = 1 << 30
 """Bytes that a case may ask for, beyond what the process had mapped before."""
 ROWS = 40
@@ -93,13 +95,15 @@ def _run_child(folder: str, counts: Counts, count: int | None, stop: float) -> N
     )
     assert child.stdout is not None
     assert child.stderr is not None
+    ready = False
     try:
         while count is None or counts.cases < count:
             if time.monotonic() > stop:
                 return
-            ready, _, _ = select([child.stdout], [], [], TIMEOUT)
-            line = child.stdout.readline().decode().strip() if ready else "silent"
+            told, _, _ = select([child.stdout], [], [], TIMEOUT if ready else STARTUP)
+            line = child.stdout.readline().decode().strip() if told else "silent"
             if line == "ready":
+                ready = True
                 continue
             case = f"seed {counts.seed}, case {counts.cases}"
             counts.cases += 1
@@ -109,8 +113,8 @@ def _run_child(folder: str, counts: Counts, count: int | None, stop: float) -> N
                 counts.problems.append(f"{case}: {line.partition(' ')[2]}")
             else:
                 child.kill()
-                told = child.stderr.read().decode(errors="replace").strip()
-                why = f"hung for {TIMEOUT:g} s" if line == "silent" else f"died: {told[:800]}"
+                last_words = child.stderr.read().decode(errors="replace").strip()
+                why = f"hung for {TIMEOUT:g} s" if line == "silent" else f"died: {last_words[:800]}"
                 counts.problems.append(f"{case}: the process {why}")
                 return
     finally:

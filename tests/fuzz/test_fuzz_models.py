@@ -54,7 +54,7 @@ def test_faults_are_found(monkeypatch, tmp_path, fault: str, told: str) -> None:
         "models.try_case = faulty\nmodels.main()\n"
     )
     monkeypatch.setattr(models, "__file__", str(script))
-    monkeypatch.setattr(models, "TIMEOUT", 8.0)
+    monkeypatch.setattr(models, "TIMEOUT", 2.0)
     counts = models.run(count=3, seed=0)
     assert counts.cases == 3
     assert len(counts.problems) == 1

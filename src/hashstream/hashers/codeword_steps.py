@@ -112,7 +112,7 @@ def take_steps(
         raise ValueError(
             f"X {X.shape}, rows {rows.shape}, codebook {codebook.shape} and W {W.shape} disagree"
         )
-    if len(rows) and (rows.min() < 0 or rows.max() >= len(codebook)):
+    if len(rows) and rows.view(np.uint64).max() >= len(codebook):  # a negative row counts as a huge one
         raise ValueError(f"rows must be rows of the codebook, from 0 to {len(codebook) - 1}")
     shapes = [array.shape for array in averaging or ()]
     if shapes != [W.shape, W.shape[1:], W.shape[1:]] * (rule == "hmoh"):

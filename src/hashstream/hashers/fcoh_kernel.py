@@ -83,7 +83,7 @@ def kernel_gather(X: np.ndarray, order: np.ndarray, first: np.ndarray, Z: np.nda
     X = np.ascontiguousarray(X)
     order, first = np.ascontiguousarray(order, np.int64), np.ascontiguousarray(first, np.int64)
     check_classes(first, min(len(order), len(Z)))
-    if len(order) and (order.min() < 0 or order.max() >= len(X)):
+    if len(order) and order.view(np.uint64).max() >= len(X):  # a negative row counts as a huge one
         raise ValueError(f"order must hold rows of X, from 0 to {len(X) - 1}")
     sums = np.empty((len(first) - 1, X.shape[1]), X.dtype)
     if not (Z.flags.c_contiguous and Z.dtype == X.dtype and Z.shape[1] == X.shape[1]):

@@ -336,6 +336,8 @@ class RidgeHash(CodewordHasher):
     def _solve_gram(self, M: np.ndarray) -> np.ndarray:
         G = self.gram_.copy()
         G[np.diag_indices(len(G))] += self.ridge + np.finfo(self.dtype_).eps * np.trace(G)
+        if not (np.isfinite(G).all() and np.isfinite(M).all()):
+            return np.full_like(M, np.nan)
         try:
             factor = cho_factor(G, lower=True, overwrite_a=True, check_finite=False)
             return cho_solve(factor, M, check_finite=False)

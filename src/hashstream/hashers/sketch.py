@@ -39,6 +39,11 @@ PAPER_SIZES = {"mnist": 200, "cifar10": 100, "places205": 200}
 MAX_SIZE = 1 << 16
 """Rows of a sketch, at most: beyond 2 d they save nothing, and a sketch of so many takes gigabytes."""
 
+TOO_LARGE = (
+    "the features are too large: the squares of the sketch are not finite. "
+    "The model is as before the call. Scale the features down."
+)
+
 
 @dataclass(frozen=True)
 class Sketch:
@@ -110,15 +115,17 @@ def orthogonal_rows(B: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     n, d = B.shape
     with np.errstate(over="ignore", invalid="ignore"):
         gram = B @ B.T if n <= d else B.T @ B
-    if not np.isfinite(gram).all():
-        raise DivergenceError(
-            "the features are too large: the squares of the sketch are not finite. "
-            "The model is as before the call. Scale the features down."
-        )
-    squares, U = np.linalg.eigh(gram)
-    squares = np.maximum(squares[::-1], 0)
-    turn = U.T[::-1]
-    rows = turn @ B if n <= d else np.sqrt(squares)[:, None] * turn
+        if not np.isfinite(gram).all():
+            raise DivergenceError(TOO_LARGE)
+        try:
+            squares, U = np.linalg.eigh(gram)
+        except np.linalg.LinAlgError:
+            raise DivergenceError(TOO_LARGE) from None
+        squares = np.maximum(squares[::-1], 0)
+        turn = U.T[::-1]
+        rows = turn @ B if n <= d else np.sqrt(squares)[:, None] * turn
+    if not (np.isfinite(squares).all() and np.isfinite(rows).all()):  # an SVD of such rows may never end
+        raise DivergenceError(TOO_LARGE)
     return squares, rows
 
 
