@@ -19,6 +19,7 @@ from hashstream.hashers.features import FeatureMap
 from hashstream.hashers.generators import pack_generator, unpack_generator
 from hashstream.hashers.mihash import Piece
 from hashstream.hashers.okh_kernel import OKHKernel
+from hashstream.hashers.sketch import orthogonal_rows
 from hashstream.hashers.state_fields import Array, Sizes, Whole
 from hashstream.hashers.storage import to_bytes
 
@@ -207,6 +208,12 @@ def test_label_books(refuses, labels, multilabel) -> None:
     refuses(hs.FCOH(6, random_state=0).partial_fit(X, Y), put("label_book_", book), "")
 
 
+def test_labels_that_all_have_one_hash(refuses) -> None:
+    """A dictionary of a hundred thousand of these would take minutes to fill."""
+    labels = [number * (2**61 - 1) for number in range(100_000)]
+    refuses(learned("LSH"), put("label_book_", {"labels": {"list": labels}, "multilabel": False}), "hash")
+
+
 def test_labels_of_another_kind_than_the_reservoir(refuses) -> None:
     hasher = hs.MIHash(6, random_state=0).partial_fit(X, MATRIX)
     refuses(
@@ -231,6 +238,13 @@ def test_states_that_only_their_method_can_judge(refuses) -> None:
         empty(card, tensors)
 
     refuses(hs.HCOH(6, random_state=0).partial_fit(X, Y), unplaced, "codebook_")
+
+
+def test_sketches_whose_eigenvalues_overflow() -> None:
+    """Finite numbers with finite products: an SVD of the infinite rows that they make would never end."""
+    largest = np.sqrt(0.9 * np.finfo(float).max)
+    with pytest.raises(hs.DivergenceError):
+        orthogonal_rows(np.array([[largest, 0.0], [largest, 0.0]]))
 
 
 @pytest.mark.parametrize(

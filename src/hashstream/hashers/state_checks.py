@@ -16,7 +16,7 @@ from hashstream.hashers.features import FeatureMap
 from hashstream.hashers.labels import LabelBook
 from hashstream.hashers.state_fields import FLOATS, Array, Field, Sizes, Whole, check_finite_array
 
-__all__ = ["check_label_book", "check_map", "check_model"]
+__all__ = ["check_hashes", "check_label_book", "check_map", "check_model"]
 
 COMMON: dict[str, Field] = {
     "n_bits_": Whole(1, MAX_BITS + 1),
@@ -28,6 +28,8 @@ OTHERS = ("dtype_", "label_book_", "feature_map_", "rng_", "feature_names_in_")
 """Entries of every hasher that are no numbers. `rng_` may be absent: of hash functions that will not learn again."""
 PROBE_BYTES = 1 << 28
 """The largest row that a feature map is tried on, to learn its width."""
+MAX_EQUAL_HASHES = 100
+"""Of distinct numbers, at most some thirty have one hash, unless somebody looked for them."""
 
 
 def check_model(hasher: OnlineHasher, where: str = "") -> None:
@@ -59,10 +61,20 @@ def check_map(feature_map: FeatureMap, sizes: Sizes, where: str = "", fitted: bo
         _call_hook(feature_map, where)
 
 
+def check_hashes(labels: list[Any], where: str) -> None:
+    """ValueError where many labels have one hash: a dictionary of n of them takes n^2 steps to fill."""
+    if (
+        labels
+        and np.unique([hash(label) for label in labels], return_counts=True)[1].max() > MAX_EQUAL_HASHES
+    ):
+        raise ValueError(f"{where}: more than {MAX_EQUAL_HASHES} classes have one hash")
+
+
 def check_label_book(book: LabelBook, where: str) -> None:
     """ValueError where the classes of a book are not distinct labels."""
     if book.multilabel not in (None, True, False) or not all(map(_is_label, book.classes)):
         raise ValueError(f"{where}: classes must be strings, numbers, booleans, None or tuples of these")
+    check_hashes(book.classes, where)
     if len(set(book.classes)) < len(book.classes):
         raise ValueError(f"{where}: every class must be there once")
     if book.multilabel and book.classes != list(range(max(2, len(book.classes)))):

@@ -29,7 +29,7 @@ from hashstream.hashers.features import FeatureMap
 from hashstream.hashers.generators import pack_generator, unpack_generator
 from hashstream.hashers.labels import LabelBook
 from hashstream.hashers.registry import methods
-from hashstream.hashers.state_checks import check_label_book, check_map, check_model
+from hashstream.hashers.state_checks import check_hashes, check_label_book, check_map, check_model
 from hashstream.hashers.state_fields import Sizes
 from hashstream.versions import library_versions
 
@@ -37,7 +37,7 @@ __all__ = ["from_bytes", "load", "read_card", "save", "to_bytes"]
 
 FORMAT = "hashstream-hasher"
 FORMAT_VERSION = 1
-MALFORMED = (KeyError, TypeError, ValueError, OverflowError, RecursionError, MemoryError)
+MALFORMED = (KeyError, TypeError, ValueError, OverflowError, RecursionError)
 """What reading a card that nobody saved may raise."""
 
 
@@ -229,6 +229,7 @@ def _label_book(labels: Any, multilabel: Any, where: str) -> LabelBook:
     if not isinstance(labels, list):
         raise FormatError(f"{where}: classes must be a list")
     try:
+        check_hashes(labels, where)
         book = LabelBook(labels, multilabel)
         check_label_book(book, where)
     except (TypeError, ValueError) as error:  # a TypeError where a class is not hashable
