@@ -92,11 +92,12 @@ class FCOH(OnlineHasher):
         lacks. "auto" is 1 with ``learning_rate="auto"`` and 0, the paper's equations, otherwise.
     passes : "auto" or int
         How often every class of a batch has its turn. "auto" is 4 with ``learning_rate="auto"`` (further passes are
-        cheap in batch space) and 1, the paper's algorithm, otherwise.
+        cheap in batch space) and 1, the paper's algorithm, otherwise; at most 100.
     horizon : int
         How many samples the average of the iterates reaches back at most; smaller follows drift faster.
     sweeps, fit_weight, ridge : int, float, float
-        Of the discrete variant: sweeps over the bits, nu, and lambda in units of the mean squared length of a row.
+        Of the discrete variant: sweeps over the bits, at most 100; nu; and lambda in units of the mean squared length of
+        a row.
     init : (d, n_bits) array, optional
         W0; otherwise Gaussian with unit columns. With "auto" it is scaled, which changes no code, to suit the features.
     feature_map, random_state

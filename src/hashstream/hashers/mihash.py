@@ -60,7 +60,7 @@ class MIHash(OnlineHasher):
     reservoir_size : int
         R, the most items that the reservoir holds: a uniform sample of the stream.
     n_bins : int
-        K: distances are counted in K + 1 overlapping bins.
+        K, at most 4,096: distances are counted in K + 1 overlapping bins.
     steepness : "auto" or float
         A, of the sigmoid that stands for the sign. The published 10 is meant for features of unit length; "auto" is
         10 / (root mean squared length of the first rows, those that warm up), so that their scale does not matter.
