@@ -96,7 +96,7 @@ class FCOH(OnlineHasher):
     horizon : int
         How many samples the average of the iterates reaches back at most; smaller follows drift faster.
     sweeps, fit_weight, ridge : int, float, float
-        Of the discrete variant: sweeps over the bits, at most 100; nu; and lambda in units of the mean squared length of
+        Of the discrete variant: sweeps over the bits, at most 100; nu; lambda in units of the mean squared length of
         a row.
     init : (d, n_bits) array, optional
         W0; otherwise Gaussian with unit columns. With "auto" it is scaled, which changes no code, to suit the features.
