@@ -187,9 +187,9 @@ def _labels(model: hs.OnlineHasher, rng: np.random.Generator) -> Any:
 
 def _child(folder: str, seed: int, first: int, count: int | None) -> None:
     models = [path.read_bytes() for path in sorted(Path(folder).iterdir()) if path.name.isdigit()]
-    with Path("/proc/self/statm").open() as file:
-        mapped = int(file.read().split()[0]) * resource.getpagesize()
-    resource.setrlimit(resource.RLIMIT_AS, (mapped + MEMORY,) * 2)
+    if (statm := Path("/proc/self/statm")).exists():  # Linux
+        mapped = int(statm.read_text().split()[0]) * resource.getpagesize()
+        resource.setrlimit(resource.RLIMIT_AS, (mapped + MEMORY,) * 2)
     path = Path(folder) / f"mutated-{os.getpid()}"
     print("ready", flush=True)
     case = first

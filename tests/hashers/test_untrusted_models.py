@@ -21,7 +21,8 @@ from hashstream.hashers.mihash import Piece
 from hashstream.hashers.okh_kernel import OKHKernel
 from hashstream.hashers.sketch import orthogonal_rows
 from hashstream.hashers.state_fields import Array, Sizes, Whole
-from hashstream.hashers.storage import to_bytes
+from hashstream.hashers.storage import from_bytes, to_bytes
+from hashstream.table.encoders import frozen
 
 X, Y = class_stream(n=120, d=12)
 MATRIX = np.eye(4, dtype=int)[Y]
@@ -151,6 +152,16 @@ def test_every_entry_is_needed_and_no_other(refuses, method: str) -> None:
         if name != "mean_rows_":  # its tensors would be left over, which is another mistake
             refuses(hasher, drop, name if name not in hasher.state_fields else "")
     refuses(hasher, put("more_", 1), f"{method}.more_")
+
+
+@pytest.mark.parametrize("method", sorted(hs.methods()))
+def test_hash_functions_of_one_version_encode_and_do_not_learn(method: str) -> None:
+    """A table stores them without the generator."""
+    hasher = learned(method)
+    again = from_bytes(to_bytes(frozen(hasher)), "an encoder")
+    assert np.array_equal(again.transform(X), hasher.transform(X))
+    with pytest.raises(ValueError, match="cannot learn"):
+        again.partial_fit(X, Y)
 
 
 @pytest.mark.parametrize(
