@@ -24,16 +24,17 @@ in O(d r + r^3) for a pair.
 
 from __future__ import annotations
 
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from scipy.special import expit
 
-from hashstream.hashers.adapthash_kernel import KERNEL, Block, dense_pairs, is_wide
+from hashstream.hashers.adapthash_kernel import KERNEL, PAIRS, Block, dense_pairs, is_wide
 from hashstream.hashers.base import initial_projection
 from hashstream.hashers.errors import DivergenceError
 from hashstream.hashers.inputs import is_positive
 from hashstream.hashers.pairs import PairHasher
+from hashstream.hashers.state_fields import Array, Field, Whole
 
 __all__ = ["AdaptHash"]
 
@@ -86,6 +87,14 @@ class AdaptHash(PairHasher):
 
     reference = "Cakir and Sclaroff, ICCV 2015"
     state_size = "2 d r + 64 d + 2 r^2 + 64 r"
+    state_fields: ClassVar[dict[str, Field]] = {
+        "projection_": Array("d r"),
+        "base_": Array("d r", optional=True),
+        "gram_": Array("r r", optional=True),
+        "mixing_": Array(f"r+{2 * PAIRS} r", optional=True),
+        "samples_": Array(f"{2 * PAIRS} d", optional=True),
+        "filled_": Whole(below=2 * PAIRS + 1, optional=True),
+    }
 
     def __init__(
         self,
@@ -128,6 +137,17 @@ class AdaptHash(PairHasher):
             raise ValueError(f"learning_rate must be a positive number, not {self.learning_rate!r}")
         if not is_positive(self.orthogonality, zero=True):
             raise ValueError(f"orthogonality must be a number of at least 0, not {self.orthogonality!r}")
+
+    def _check_state(self) -> None:
+        block = [name for name in ("base_", "gram_", "mixing_", "samples_", "filled_") if hasattr(self, name)]
+        if len(block) != 5 * is_wide(self.projection_):
+            raise ValueError(
+                "base_, gram_, mixing_, samples_ and filled_ belong to a wide projection_, all of them"
+            )
+        if block and self.filled_ % 2:
+            raise ValueError(
+                f"filled_ counts the samples of whole pairs: it must be even, not {self.filled_}"
+            )
 
     def _start_pairs(self, X: np.ndarray) -> None:
         self._keep(initial_projection(self.init, self.rng_, X.shape[1], self.n_bits, X.dtype))

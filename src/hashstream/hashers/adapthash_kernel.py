@@ -24,6 +24,7 @@ rounding would grow.
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -31,7 +32,7 @@ import numpy as np
 
 from hashstream._native import lib
 
-__all__ = ["KERNEL", "Block", "dense_pairs", "is_wide"]
+__all__ = ["KERNEL", "PAIRS", "Block", "dense_pairs", "is_wide"]
 
 PAIRS = 32
 
@@ -55,6 +56,15 @@ def is_wide(W: np.ndarray) -> bool:
     return W.shape[0] >= 1.5 * W.shape[1]
 
 
+def check_arrays(dtype: np.dtype, shapes: Mapping[str, tuple[np.ndarray, tuple[int, ...]]]) -> None:
+    """ValueError unless every array is C-contiguous, of this dtype and has its shape: kernels see addresses only."""
+    for name, (array, shape) in shapes.items():
+        if array.dtype != dtype or array.shape != shape or not array.flags.c_contiguous:
+            raise ValueError(
+                f"{name} must be a C-contiguous array of {dtype} and shape {shape}, not {array.dtype} {array.shape}"
+            )
+
+
 def dense_pairs(
     W: np.ndarray,
     X: np.ndarray,
@@ -66,6 +76,7 @@ def dense_pairs(
     """`adapthash.learn_pairs` in C."""
     W = W.copy()
     similar = np.ascontiguousarray(similar, np.uint8)
+    check_arrays(W.dtype, {"X": (X, (2 * len(similar), len(W)))})
     block = _CBlock(*W.shape, 0, 0, 0, *tolerances, eta, lambda_)
     call = KERNEL[X.dtype.char + "-dense"]
     if call(ctypes.byref(block), W.ctypes.data, X.ctypes.data, similar.ctypes.data, len(similar)) < 0:
@@ -100,8 +111,22 @@ class Block:
             self.base.copy(), self.gram.copy(), self.mixing.copy(), self.samples.copy(), self.filled
         )
 
+    def check(self) -> None:
+        """ValueError where the parts do not fit together, or more rows are in use than there are."""
+        (d, r), rows = self.base.shape, len(self.samples)
+        parts = {
+            "base": (self.base, (d, r)),
+            "gram": (self.gram, (r, r)),
+            "mixing": (self.mixing, (r + rows, r)),
+            "samples": (self.samples, (rows, d)),
+        }
+        check_arrays(self.base.dtype, parts)
+        if rows % 2 or self.filled % 2 or not 0 <= self.filled <= rows:
+            raise ValueError(f"filled must be an even number from 0 to {rows}, not {self.filled}")
+
     def projection(self) -> np.ndarray:
         """W, (d, r)."""
+        self.check()
         W = np.empty_like(self.base)
         block = _CBlock(*W.shape, len(self.samples), self.filled)
         KERNEL[W.dtype.char + "-projection"](
@@ -119,6 +144,8 @@ class Block:
     ) -> int:
         """`adapthash.learn_pairs` in C; the block moves in place. Returns how many of the pairs moved W."""
         similar = np.ascontiguousarray(similar, np.uint8)
+        self.check()
+        check_arrays(self.base.dtype, {"X": (X, (2 * len(similar), len(self.base)))})
         block = _CBlock(*self.base.shape, len(self.samples), self.filled, 0, *tolerances, eta, lambda_)
         failed = KERNEL[X.dtype.char](
             ctypes.byref(block), self.base.ctypes.data, self.gram.ctypes.data, self.mixing.ctypes.data,

@@ -16,8 +16,9 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
 from hashstream.hashers.features import FeatureMap, check_feature_map, warmed_up
-from hashstream.hashers.inputs import all_finite, check_count, check_finite, check_rows
+from hashstream.hashers.inputs import all_finite, check_count, check_finite, check_numbers, check_rows
 from hashstream.hashers.labels import LabelBook, Labels, as_labels
+from hashstream.hashers.state_fields import Field
 
 __all__ = ["MAX_BITS", "OnlineHasher"]
 
@@ -47,7 +48,9 @@ class OnlineHasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
 
     State lives in attributes that end with an underscore. `_learn` must *replace* them and never write into them:
     `partial_fit` keeps the references of before the call and puts them back if anything raises. Arrays, numbers,
-    strings, lists of these and random generators are saved and loaded without further work.
+    strings, lists of these and random generators are saved and loaded without further work. A model file may come from
+    anybody: declare the entries in `state_fields` (`state_fields.py` says how), and check in `_check_state()` what a
+    declaration cannot say, so that `_learn` and `_project` never see a state that this method could not have left.
 
     Attributes
     ----------
@@ -72,6 +75,8 @@ class OnlineHasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
     needs_labels: ClassVar[bool] = True
     multilabel: ClassVar[bool] = False
     """Whether y may be a 0/1 matrix."""
+    state_fields: ClassVar[dict[str, Field]] = {}
+    """Entry of the state -> its dtype, shape and range, in addition to those of the classes above."""
 
     n_bits: Any
     batch_size: Any
@@ -121,6 +126,8 @@ class OnlineHasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         try:
             self._check_once()
             first = not hasattr(self, "n_seen_")
+            if not first and not hasattr(self, "rng_"):
+                raise ValueError("these are the hash functions of one version: they encode, and cannot learn")
             if not first and self.n_bits != self.n_bits_:
                 raise ValueError(
                     f"n_bits is {self.n_bits} now, but this model has learned {self.n_bits_}: fit anew"
@@ -254,6 +261,10 @@ class OnlineHasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
             )
         if isinstance(self.random_state, int) and self.random_state < 0:
             raise ValueError(f"random_state must not be negative, but is {self.random_state}")
+        check_numbers("init", getattr(self, "init", None))
+
+    def _check_state(self) -> None:
+        """Raise ValueError, naming the entry, for a loaded state that fits `state_fields` and still cannot be."""
 
     @abstractmethod
     def _start(self, X: np.ndarray) -> None:

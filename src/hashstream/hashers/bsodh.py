@@ -25,7 +25,7 @@ What is computed otherwise, with the same result:
 
 from __future__ import annotations
 
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from scipy.linalg import LinAlgError, cho_factor, cho_solve
@@ -35,6 +35,7 @@ from hashstream.hashers.base import OnlineHasher, initial_projection
 from hashstream.hashers.errors import DivergenceError
 from hashstream.hashers.inputs import is_positive
 from hashstream.hashers.labels import Labels
+from hashstream.hashers.state_fields import MAX_COUNT, Array, Field
 
 __all__ = ["BSODH"]
 
@@ -104,6 +105,13 @@ class BSODH(OnlineHasher):
     reference = "Lin et al., AAAI 2019"
     needs = "labels"
     state_size = "d r + C r + n_t r"
+    state_fields: ClassVar[dict[str, Field]] = {
+        "projection_": Array("d r"),
+        "class_codes_": Array("k r", "int8", values=(-1, 1)),
+        "class_counts_": Array("k", "int64", low=0, below=MAX_COUNT),
+        "last_codes_": Array("n r", "int8", values=(-1, 1)),
+        "last_classes_": Array("n", "int64", low=0, below="C"),
+    }
 
     def __init__(
         self,
@@ -156,6 +164,12 @@ class BSODH(OnlineHasher):
                 raise ValueError(f"{name} must be a positive number, not {getattr(self, name)!r}")
 
     # ---- state
+
+    def _check_state(self) -> None:
+        if len(self.class_codes_) > len(self.label_book_):
+            raise ValueError(
+                f"class_codes_ has {len(self.class_codes_)} rows, but there are {len(self.label_book_)} classes"
+            )
 
     def _start(self, X: np.ndarray) -> None:
         self.projection_ = initial_projection(self.init, self.rng_, X.shape[1], self.n_bits, X.dtype)

@@ -19,7 +19,7 @@ and the predicted class is the largest entry of U^T f(x).
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -27,6 +27,7 @@ from hashstream.hashers.base import OnlineHasher
 from hashstream.hashers.errors import DivergenceError
 from hashstream.hashers.inputs import is_positive
 from hashstream.hashers.labels import Labels
+from hashstream.hashers.state_fields import Array, Field, Real, Whole
 
 __all__ = ["ClassifierHash"]
 
@@ -108,6 +109,14 @@ class ClassifierHash(OnlineHasher):
 
     reference = "Sablayrolles et al., ICASSP 2017"
     state_size = "2 d C"
+    state_fields: ClassVar[dict[str, Field]] = {
+        "mean_": Array("d"),
+        "energy_": Real(low=0),
+        "weights_": Array("d+1 K"),
+        "iterate_": Array("d+1 K"),
+        "averaged_": Whole(),
+        "numbers_": Array("C", "int64", low=-1, below="K"),
+    }
 
     def __init__(
         self,
@@ -128,6 +137,11 @@ class ClassifierHash(OnlineHasher):
         super()._check_parameters()
         if not is_positive(self.learning_rate):
             raise ValueError(f"learning_rate must be a positive number, not {self.learning_rate!r}")
+
+    def _check_state(self) -> None:
+        numbered = np.sort(self.numbers_[self.numbers_ >= 0])
+        if not len(numbered) or not np.array_equal(numbered, np.arange(self.weights_.shape[1])):
+            raise ValueError("numbers_ must give each column of weights_ to one class")
 
     def _start(self, X: np.ndarray) -> None:
         d = X.shape[1]
@@ -190,7 +204,7 @@ class ClassifierHash(OnlineHasher):
         probability = softmax(self._standardised(X) @ self.weights_)
         predicted = probability.argmax(axis=1)
         width = max(1, (self.weights_.shape[1] - 1).bit_length())
-        bits = predicted[:, None] >> (np.arange(self.n_bits) % width) & 1
+        bits = predicted[:, None] >> (np.arange(self.n_bits_) % width) & 1
         return np.where(bits == 1, 1, -1).astype(X.dtype) * probability.max(axis=1, keepdims=True)
 
 

@@ -8,13 +8,14 @@ The functions here are pure; `CodewordHasher` keeps the codebook and who has whi
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
 from hashstream.hashers.base import OnlineHasher
 from hashstream.hashers.inputs import check_count
 from hashstream.hashers.labels import Labels
+from hashstream.hashers.state_fields import Array, Field
 
 __all__ = [
     "ROWS",
@@ -179,6 +180,11 @@ class CodewordHasher(OnlineHasher):
         Row of the codebook of each class, in the order of `classes_`; -1 where no sample of it has been learned.
     """
 
+    state_fields: ClassVar[dict[str, Field]] = {
+        "codebook_": Array("m r", "int8", values=(-1, 1)),
+        "class_rows_": Array("C", "int64", low=-1, below="m"),
+    }
+
     codebook: Any
     n_classes: Any
 
@@ -195,6 +201,11 @@ class CodewordHasher(OnlineHasher):
         check_count("n_classes", self.n_classes, 1, MAX_CLASSES)
         if self.codebook is not None:
             check_codebook(self.codebook, self.n_bits)
+
+    def _check_state(self) -> None:
+        super()._check_state()
+        if not len(self.codebook_):
+            raise ValueError("codebook_ must have a row")
 
     def _draw_codebook(self) -> np.ndarray:
         """The codebook to begin with, where none is given."""

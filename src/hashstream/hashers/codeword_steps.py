@@ -108,10 +108,18 @@ def take_steps(
     for array, kind in ((W, X.dtype), (total, X.dtype), (held, np.int64), (mistakes, np.int64)):
         if array is not None and not (array.flags.c_contiguous and array.dtype == kind):
             raise ValueError("W and what is averaged must be C-contiguous and of the dtype of X")
-    if W.shape != (X.shape[1], codebook.shape[1]) or len(rows) != len(X):
+    if W.shape != (X.shape[1], codebook.shape[1]) or rows.shape != (len(X),):
         raise ValueError(
             f"X {X.shape}, rows {rows.shape}, codebook {codebook.shape} and W {W.shape} disagree"
         )
+    if len(rows) and rows.view(np.uint64).max() >= len(codebook):  # a negative row counts as a huge one
+        raise ValueError(f"rows must be rows of the codebook, from 0 to {len(codebook) - 1}")
+    shapes = [array.shape for array in averaging or ()]
+    if shapes != [W.shape, W.shape[1:], W.shape[1:]] * (rule == "hmoh"):
+        raise ValueError("what hmoh averages must have the shape of W, and one count per bit")
+    if batch < 1:
+        raise ValueError(f"batch must be at least 1, not {batch}")
+    batch = min(int(batch), max(1, len(X)))
     job = _Job(
         RULES[rule], len(X), *W.shape, batch, rate, _address(rows), _address(codebook), _address(held),
         _address(mistakes),

@@ -20,7 +20,7 @@ of label, with the W that the class before it has left:
 
 from __future__ import annotations
 
-from typing import Any, NoReturn, Self
+from typing import Any, ClassVar, NoReturn, Self
 
 import numpy as np
 
@@ -43,6 +43,7 @@ from hashstream.hashers.fcoh_steps import (
 )
 from hashstream.hashers.inputs import check_count, is_positive
 from hashstream.hashers.labels import Labels
+from hashstream.hashers.state_fields import MAX_COUNT, Array, Field, Flag, ListOf, Real, Whole
 
 __all__ = ["FCOH"]
 
@@ -55,6 +56,8 @@ AUTO_PASSES = 4
 AUTO_ROWS = 100
 BALANCE = 3.0
 EXPLODED = 1e3
+MAX_PASSES = 100
+"""Of passes and of sweeps: both settle after a few, and a batch must not take minutes."""
 
 
 class FCOH(OnlineHasher):
@@ -89,11 +92,12 @@ class FCOH(OnlineHasher):
         lacks. "auto" is 1 with ``learning_rate="auto"`` and 0, the paper's equations, otherwise.
     passes : "auto" or int
         How often every class of a batch has its turn. "auto" is 4 with ``learning_rate="auto"`` (further passes are
-        cheap in batch space) and 1, the paper's algorithm, otherwise.
+        cheap in batch space) and 1, the paper's algorithm, otherwise; at most 100.
     horizon : int
         How many samples the average of the iterates reaches back at most; smaller follows drift faster.
     sweeps, fit_weight, ridge : int, float, float
-        Of the discrete variant: sweeps over the bits, nu, and lambda in units of the mean squared length of a row.
+        Of the discrete variant: sweeps over the bits, at most 100; nu; lambda in units of the mean squared length of
+        a row.
     init : (d, n_bits) array, optional
         W0; otherwise Gaussian with unit columns. With "auto" it is scaled, which changes no code, to suit the features.
     feature_map, random_state
@@ -136,6 +140,17 @@ class FCOH(OnlineHasher):
 
     reference = "Lin et al., TPAMI 2022"
     state_size = "2 d r + C d"
+    state_fields: ClassVar[dict[str, Field]] = {
+        "projection_": Array("d r"),
+        "iterate_": Array("d r"),
+        "mean_": Array("d"),
+        "mean_count_": Whole(),
+        "mean_rows_": ListOf("C", Array("d")),
+        "class_counts_": Array("C", "int64", low=0, below=MAX_COUNT),
+        "steps_": Real(low=0),
+        "curvature_": Real(low=0),
+        "scaled_": Flag(),
+    }
     multilabel = True
 
     def __init__(
@@ -223,8 +238,8 @@ class FCOH(OnlineHasher):
         if not isinstance(self.class_wise, (bool, np.bool_)):
             raise ValueError(f"class_wise must be True or False, not {self.class_wise!r}")
         if self.passes != "auto":
-            check_count("passes", self.passes, 1, 10_000)
-        check_count("sweeps", self.sweeps, 1)
+            check_count("passes", self.passes, 1, MAX_PASSES)
+        check_count("sweeps", self.sweeps, 1, MAX_PASSES)
         check_count("horizon", self.horizon, 1)
 
     @property

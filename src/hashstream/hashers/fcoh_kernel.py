@@ -43,16 +43,26 @@ class _CRate(ctypes.Structure):
     )
 
 
+def check_classes(first: np.ndarray, n: int) -> None:
+    """ValueError unless `first` (classes + 1,) ascends from 0 and ends at n at most: the kernels index rows by it."""
+    bounds = first.tolist()
+    if first.ndim != 1 or not bounds or bounds[0] != 0 or sorted(bounds) != bounds or bounds[-1] > n:
+        raise ValueError(f"first must ascend from 0 to at most {n}, the first row of each class and the end")
+
+
 def kernel_steps(batch: Batch, rate: Rate) -> np.ndarray:
     """`fcoh_steps.take_steps` in C: P and `rate` move in place, and C (m, r) comes back."""
     m, r = batch.P.shape
-    classes = len(batch.first) - 1
     first = np.ascontiguousarray(batch.first, np.int64)
     similar = np.ascontiguousarray(batch.similar, np.float64)
     dissimilar = np.ascontiguousarray(batch.dissimilar, np.float64)
     K = np.ascontiguousarray(batch.K)
     if not (batch.P.flags.c_contiguous and batch.P.dtype == K.dtype and K.shape == (m, m)):
         raise ValueError("K and P must be C-contiguous and of one dtype")
+    classes = len(first) - 1
+    check_classes(first, m - classes)
+    if similar.shape != (classes,) or dissimilar.shape != (classes,):
+        raise ValueError(f"similar and dissimilar must have a weight for each of {classes} classes")
     C = np.zeros_like(batch.P)
     c_batch = _CBatch(
         m, int(first[-1]), classes, r, first.ctypes.data, similar.ctypes.data, dissimilar.ctypes.data,
@@ -72,9 +82,12 @@ def kernel_gather(X: np.ndarray, order: np.ndarray, first: np.ndarray, Z: np.nda
     """`fcoh_steps.gather` in C."""
     X = np.ascontiguousarray(X)
     order, first = np.ascontiguousarray(order, np.int64), np.ascontiguousarray(first, np.int64)
+    check_classes(first, min(len(order), len(Z)))
+    if len(order) and order.view(np.uint64).max() >= len(X):  # a negative row counts as a huge one
+        raise ValueError(f"order must hold rows of X, from 0 to {len(X) - 1}")
     sums = np.empty((len(first) - 1, X.shape[1]), X.dtype)
-    if not (Z.flags.c_contiguous and Z.dtype == X.dtype and Z.shape[1] == X.shape[1] and len(Z) >= first[-1]):
-        raise ValueError("Z must be C-contiguous, of X's dtype and width, and have a row for every row of X")
+    if not (Z.flags.c_contiguous and Z.dtype == X.dtype and Z.shape[1] == X.shape[1]):
+        raise ValueError("Z must be C-contiguous and of X's dtype and width")
     GATHER[X.dtype.char](
         X.ctypes.data,
         order.ctypes.data,

@@ -12,12 +12,13 @@ from __future__ import annotations
 import warnings
 from abc import ABC, abstractmethod
 from copy import copy
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator
 
-from hashstream.hashers.inputs import check_count, is_positive
+from hashstream.hashers.inputs import check_count, check_numbers, is_positive
+from hashstream.hashers.state_fields import Array, Field, Real
 
 __all__ = ["CenterUnit", "FeatureMap", "RBFAnchors", "check_feature_map", "warmed_up"]
 
@@ -25,8 +26,13 @@ FEW_ROWS = 20
 
 
 class FeatureMap(BaseEstimator, ABC):
-    """A map (n, d) -> (n, d') that is fitted on a warm-up and frozen."""
+    """A map (n, d) -> (n, d') that is fitted on a warm-up and frozen.
 
+    What it has fitted lives in attributes that end with an underscore. `state_fields` declares them, as in a method;
+    f is the number of features that come in.
+    """
+
+    state_fields: ClassVar[dict[str, Field]] = {}
     sample: Any
 
     def warm_up(self, X: np.ndarray, rng: np.random.Generator) -> Self:
@@ -49,6 +55,13 @@ class FeatureMap(BaseEstimator, ABC):
             )
         self._fit(X, rng)
         return self
+
+    def _check_parameters(self) -> None:
+        """Raise ValueError for a parameter that cannot be (call `super()` first)."""
+        check_numbers("sample", self.sample)
+
+    def _check_state(self) -> None:
+        """Raise ValueError, naming the entry, for a loaded state that fits `state_fields` and still cannot be."""
 
     @abstractmethod
     def _fit(self, X: np.ndarray, rng: np.random.Generator) -> None: ...
@@ -77,6 +90,8 @@ class CenterUnit(FeatureMap):
            [0.6, 0.8]])
     """
 
+    state_fields: ClassVar[dict[str, Field]] = {"mean_": Array("f")}
+
     def __init__(self, sample: Any = None) -> None:
         self.sample = sample
 
@@ -101,15 +116,27 @@ class RBFAnchors(FeatureMap):
         What to warm up on, instead of the first batch.
     """
 
+    state_fields: ClassVar[dict[str, Field]] = {
+        "origin_": Array("f"),
+        "anchors_": Array("m f"),
+        "width_": Real(above=0),
+        "mean_": Array("m"),
+    }
+
     def __init__(self, n_anchors: int = 300, *, width: float | str = "auto", sample: Any = None) -> None:
         self.n_anchors = n_anchors
         self.width = width
         self.sample = sample
 
-    def _fit(self, X: np.ndarray, rng: np.random.Generator) -> None:
-        n_anchors = check_count("n_anchors", self.n_anchors, 1)
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        check_count("n_anchors", self.n_anchors, 1)
         if self.width != "auto" and not is_positive(self.width):
             raise ValueError(f'width must be "auto" or a positive number, not {self.width!r}')
+
+    def _fit(self, X: np.ndarray, rng: np.random.Generator) -> None:
+        self._check_parameters()
+        n_anchors = int(self.n_anchors)
         if len(X) < n_anchors:
             warnings.warn(
                 f"only {len(X)} of {n_anchors} anchors: the warm-up has no more rows",
@@ -147,6 +174,8 @@ def check_feature_map(feature_map: Any) -> None:
     if not (feature_map is None or named or isinstance(feature_map, FeatureMap)):
         names = ", ".join(map(repr, NAMES))
         raise ValueError(f"feature_map must be None, {names} or a FeatureMap, not {feature_map!r}")
+    if isinstance(feature_map, FeatureMap):
+        feature_map._check_parameters()
 
 
 def warmed_up(feature_map: Any, X: np.ndarray, rng: np.random.Generator) -> FeatureMap | None:

@@ -24,13 +24,14 @@ Read from the publications' abstracts and from the method's description elsewher
 
 from __future__ import annotations
 
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
 from hashstream.hashers.codebooks import hadamard
 from hashstream.hashers.labels import Labels
 from hashstream.hashers.sketch import SketchingHasher, centred
+from hashstream.hashers.state_fields import Field
 
 __all__ = ["FROSH", "compress", "walsh_hadamard"]
 
@@ -89,6 +90,7 @@ class FROSH(SketchingHasher):
 
     reference = "Chen et al., UAI 2017"
     state_size = "d r + l d / 2"
+    state_fields: ClassVar[dict[str, Field]] = {}  # nothing beyond what `SketchingHasher` declares
 
     def __init__(
         self,

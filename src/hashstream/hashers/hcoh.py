@@ -20,15 +20,16 @@ What this file adds to the paper:
 
 from __future__ import annotations
 
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
 from hashstream.hashers.base import initial_projection
 from hashstream.hashers.codebooks import ROWS, CodewordHasher, hadamard_codebook
 from hashstream.hashers.codeword_steps import check_step, piece_rows, take_steps, unit_rows
-from hashstream.hashers.inputs import is_positive
+from hashstream.hashers.inputs import check_flag, is_positive
 from hashstream.hashers.labels import Labels
+from hashstream.hashers.state_fields import Array, Field
 
 __all__ = ["HCOH"]
 
@@ -93,6 +94,9 @@ class HCOH(CodewordHasher):
 
     reference = "Lin et al., ACM Multimedia 2018"
     state_size = "d r"
+    state_fields: ClassVar[dict[str, Field]] = {
+        "projection_": Array("d r"),
+    }
 
     def __init__(
         self,
@@ -141,6 +145,7 @@ class HCOH(CodewordHasher):
             raise ValueError(f"learning_rate must be a positive number, not {self.learning_rate!r}")
         if self.rows not in ROWS:
             raise ValueError(f"rows must be one of {', '.join(ROWS)}, not {self.rows!r}")
+        check_flag("unit_length", self.unit_length)
 
     def _piece_rows(self) -> int:
         return piece_rows(self.batch_size)

@@ -21,7 +21,7 @@ Where we depart from the published script:
 
 from __future__ import annotations
 
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
@@ -31,6 +31,7 @@ from hashstream.hashers.codeword_steps import check_step, piece_rows, take_steps
 from hashstream.hashers.features import RBFAnchors
 from hashstream.hashers.inputs import is_positive
 from hashstream.hashers.labels import Labels
+from hashstream.hashers.state_fields import MAX_COUNT, Array, Field
 
 __all__ = ["HMOH"]
 
@@ -91,6 +92,13 @@ class HMOH(CodewordHasher):
 
     reference = "Lin et al., IJCV 2020"
     state_size = "3 d r"
+    state_fields: ClassVar[dict[str, Field]] = {
+        "projection_": Array("d r"),
+        "iterate_": Array("d r"),
+        "total_": Array("d r"),
+        "held_": Array("r", "int64", low=0, below=MAX_COUNT),
+        "mistakes_": Array("r", "int64", low=0, below=MAX_COUNT),
+    }
 
     def __init__(
         self,

@@ -2,12 +2,25 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
 from sklearn.utils.validation import validate_data
 
-__all__ = ["all_finite", "check_count", "check_finite", "check_rows", "is_positive", "without_names"]
+__all__ = [
+    "all_finite",
+    "check_count",
+    "check_finite",
+    "check_flag",
+    "check_numbers",
+    "check_rows",
+    "is_positive",
+    "without_names",
+]
+
+LARGEST_COUNT = 2**53
+"""No count is larger: up to here floating point is exact, and 64-bit kernels cannot overflow."""
 
 
 def check_rows(estimator: Any, X: Any, *, first: bool) -> np.ndarray:
@@ -61,15 +74,34 @@ def check_count(name: str, value: Any, low: int, high: int | None = None) -> int
     """`value` as an int in [low, high], or a ValueError that names the parameter."""
     if isinstance(value, bool) or not isinstance(value, (int, np.integer)):
         raise ValueError(f"{name} must be a whole number, not {value!r}")
-    if value < low or (high is not None and value > high):
-        raise ValueError(
-            f"{name} must be at least {low}{f' and at most {high}' if high else ''}, not {value}"
-        )
+    if value < low or value > (high or LARGEST_COUNT):
+        most = f" and at most {high or LARGEST_COUNT}" if high or value > low else ""
+        raise ValueError(f"{name} must be at least {low}{most}, not {str(value)[:40]}")
     return int(value)
+
+
+def check_flag(name: str, value: Any) -> None:
+    """ValueError unless `value` is True or False."""
+    if not isinstance(value, (bool, np.bool_)):
+        raise ValueError(f"{name} must be True or False, not {value!r}")
+
+
+def check_numbers(name: str, value: Any) -> None:
+    """ValueError unless `value` is None or can be read as an array of numbers."""
+    if value is None or (isinstance(value, np.ndarray) and value.dtype.kind in "fiub"):
+        return
+    try:
+        np.asarray(value, dtype=np.float64)
+    except (TypeError, ValueError, OverflowError):
+        raise ValueError(f"{name} must be an array of numbers, not {str(value)[:80]}") from None
 
 
 def is_positive(value: Any, zero: bool = False) -> bool:
     """Whether value is a finite number above 0 (or 0, where that is allowed)."""
     if isinstance(value, bool) or not isinstance(value, (int, float, np.integer, np.floating)):
         return False
-    return bool(np.isfinite(value) and (value > 0 or (zero and value == 0)))
+    try:
+        finite = math.isfinite(float(value))
+    except OverflowError:  # a whole number beyond the range of floating point
+        return False
+    return finite and bool(value > 0 or (zero and value == 0))

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
 from hashstream.hashers.base import OnlineHasher, initial_projection
 from hashstream.hashers.labels import Labels
+from hashstream.hashers.state_fields import Array, Field
 
 __all__ = ["LSH"]
 
@@ -40,6 +41,9 @@ class LSH(OnlineHasher):
     needs = "nothing"
     needs_labels = False
     multilabel = True
+    state_fields: ClassVar[dict[str, Field]] = {
+        "projection_": Array("d r"),
+    }
 
     def __init__(
         self,

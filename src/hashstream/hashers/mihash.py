@@ -26,15 +26,16 @@ Where this follows the authors' code rather than the publication, or neither:
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from hashstream.hashers.base import OnlineHasher, initial_projection
+from hashstream.hashers.base import MAX_BITS, OnlineHasher, initial_projection
 from hashstream.hashers.errors import DivergenceError
 from hashstream.hashers.inputs import check_count, is_positive
 from hashstream.hashers.labels import Labels
 from hashstream.hashers.mihash_kernel import KERNEL, kernel_steps
+from hashstream.hashers.state_fields import Array, Either, Field, Real, Whole
 
 __all__ = ["MIHash", "Piece", "gradient", "take_steps", "twin_steps"]
 
@@ -43,6 +44,8 @@ CLIP = 42.0
 REFRESH = 1000
 """Rows of the stream after which the compiled steps project the reservoir anew."""
 PIECE_ROWS = 1000
+MAX_BINS = 4 * MAX_BITS
+"""Four per bit of the longest code: finer histograms have more bins than a reservoir has items."""
 STEEPNESS = 10.0
 """A of the publication, for features of unit length."""
 
@@ -57,7 +60,7 @@ class MIHash(OnlineHasher):
     reservoir_size : int
         R, the most items that the reservoir holds: a uniform sample of the stream.
     n_bins : int
-        K: distances are counted in K + 1 overlapping bins.
+        K, at most 4,096: distances are counted in K + 1 overlapping bins.
     steepness : "auto" or float
         A, of the sigmoid that stands for the sign. The published 10 is meant for features of unit length; "auto" is
         10 / (root mean squared length of the first rows, those that warm up), so that their scale does not matter.
@@ -129,6 +132,15 @@ class MIHash(OnlineHasher):
 
     reference = "Cakir et al., ICCV 2017"
     state_size = "d r + R (d + r)"
+    state_fields: ClassVar[dict[str, Field]] = {
+        "projection_": Array("d r"),
+        "reservoir_": Array("m d"),
+        "reservoir_labels_": Either(Array("m", "int64", low=0, below="C"), Array("m C", "bool")),
+        "reservoir_keys_": Array("m", "float64", low=0, below=1),
+        "reservoir_projections_": Array("m r"),
+        "steepness_": Real(low=0),
+        "steps_": Whole(),
+    }
     multilabel = True
 
     def __init__(
@@ -181,7 +193,7 @@ class MIHash(OnlineHasher):
     def _check_parameters(self) -> None:
         super()._check_parameters()
         check_count("reservoir_size", self.reservoir_size, 1)
-        check_count("n_bins", self.n_bins, 1)
+        check_count("n_bins", self.n_bins, 1, MAX_BINS)
         if self.warm_up != "auto":
             check_count("warm_up", self.warm_up, 0, int(self.reservoir_size))
         if self.steepness != "auto" and not is_positive(self.steepness):
@@ -199,6 +211,13 @@ class MIHash(OnlineHasher):
         return -(-int(self.reservoir_size) // 10) if self.warm_up == "auto" else int(self.warm_up)
 
     # ---- state
+
+    def _check_state(self) -> None:
+        matrix = self.reservoir_labels_.ndim == 2
+        if not len(self.reservoir_) or matrix != bool(self.label_book_.multilabel):
+            raise ValueError(
+                "reservoir_labels_ must hold the labels of at least one item, as label_book_ has them"
+            )
 
     def _start(self, X: np.ndarray) -> None:
         d = X.shape[1]
@@ -240,7 +259,8 @@ class MIHash(OnlineHasher):
         rates[waiting:] = self.learning_rate / (1 + self.decay * t)
         if not self.steepness_ and len(t):
             self.steepness_ = self._steepness(np.concatenate([self.reservoir_, X[:waiting]]))
-        slots, keys = admit(self.reservoir_keys_, self._draw(len(X)), int(self.reservoir_size))
+        most = max(int(self.reservoir_size), len(self.reservoir_))  # a smaller size set later evicts nobody
+        slots, keys = admit(self.reservoir_keys_, self._draw(len(X)), most)
         piece = Piece(
             X, self.reservoir_, related, slots, rates, self.steepness_, int(self.n_bins), self.n_seen_
         )

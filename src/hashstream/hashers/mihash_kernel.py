@@ -41,8 +41,21 @@ def kernel_steps(piece: Piece, W: np.ndarray, P: np.ndarray) -> tuple[np.ndarray
     rates = np.ascontiguousarray(piece.rates, np.float64)
     related = np.ascontiguousarray(piece.related, np.uint8)
     (n, d), r, size = X.shape, W.shape[1], len(reservoir)
-    if related.shape != (n, size + n) or P.shape != (size, r) or W.shape[0] != d:
+    if (
+        related.shape != (n, size + n)
+        or P.shape != (size, r)
+        or W.shape[0] != d
+        or reservoir.shape != (size, d)
+        or slots.shape != (n,)
+        or rates.shape != (n,)
+    ):
         raise ValueError("the arrays of a piece do not fit together")
+    # A row takes the place of an item, or the next free one: no place is ever left out.
+    last = np.maximum.accumulate(np.append(size - 1, slots))
+    if n and (slots.min() < -1 or (slots > last[:-1] + 1).any()):
+        raise ValueError("slots must be -1, or a place that is taken, or the next one")
+    if not (1 <= piece.bins < 2**31 and piece.refresh >= 1 and 0 <= piece.seen < 2**62):
+        raise ValueError(f"bins {piece.bins}, refresh {piece.refresh} or seen {piece.seen} cannot be")
     most = max(size, int(slots.max(initial=-1)) + 1)
     moved, projections = np.array(W, order="C"), np.zeros((most, r), dtype)
     projections[:size] = P

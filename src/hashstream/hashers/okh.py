@@ -23,7 +23,7 @@ and alpha is what codes of two classes may share. t_s = `similar_slack` r is the
 
 from __future__ import annotations
 
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
@@ -32,6 +32,7 @@ from hashstream.hashers.inputs import is_positive
 from hashstream.hashers.okh_kernel import OKHKernel
 from hashstream.hashers.okh_pairs import learn_pairs
 from hashstream.hashers.pairs import PairHasher
+from hashstream.hashers.state_fields import Array, Field
 
 __all__ = ["OKH"]
 
@@ -86,6 +87,9 @@ class OKH(PairHasher):
 
     reference = "Huang, Yang and Zheng, IJCAI 2013 and TNNLS 2018"
     state_size = "300 (d + r)"
+    state_fields: ClassVar[dict[str, Field]] = {
+        "projection_": Array("d r"),
+    }
 
     def __init__(
         self,

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import warnings
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
 from hashstream.hashers.features import NAMES, FeatureMap
 from hashstream.hashers.inputs import check_count, is_positive
+from hashstream.hashers.state_fields import Array, Field, Real
 
 __all__ = ["OKHKernel"]
 
@@ -51,6 +52,13 @@ class OKHKernel(FeatureMap):
     array([[1.   , 0.607, 1.   ]])
     """
 
+    state_fields: ClassVar[dict[str, Field]] = {
+        "origin_": Array("f"),
+        "anchors_": Array("m f"),
+        "mean_squared_": Real(low=0),
+        "width_": Real(above=0),
+    }
+
     def __init__(self, n_anchors: int = 300, *, width: float | str = "mean", sample: Any = None) -> None:
         self.n_anchors = n_anchors
         self.width = width
@@ -60,17 +68,19 @@ class OKHKernel(FeatureMap):
     def at(cls, anchors: np.ndarray, rows: np.ndarray, width: float | str = "mean") -> Self:
         """A map that is fitted already: with these anchors (m, d), and a width from the distances of `rows` (n, d)."""
         kernel = cls(len(anchors), width=width)
-        kernel._check()
+        kernel._check_parameters()
         kernel._place(anchors, rows)
         return kernel
 
-    def _check(self) -> int:
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        check_count("n_anchors", self.n_anchors, 1)
         if self.width not in ("mean", "published") and not is_positive(self.width):
             raise ValueError(f'width must be "mean", "published" or a positive number, not {self.width!r}')
-        return check_count("n_anchors", self.n_anchors, 1)
 
     def _fit(self, X: np.ndarray, rng: np.random.Generator) -> None:
-        n_anchors = self._check()
+        self._check_parameters()
+        n_anchors = int(self.n_anchors)
         half = max(1, len(X) // 2)
         if half < n_anchors:
             warnings.warn(
@@ -90,7 +100,7 @@ class OKHKernel(FeatureMap):
         if self.width == "mean":
             self.width_ = self.mean_squared_ or 1.0
         elif self.width == "published":
-            self.width_ = self.mean_squared_**2 or 1.0
+            self.width_ = self.mean_squared_ * self.mean_squared_ or 1.0
         else:
             self.width_ = float(self.width)
 

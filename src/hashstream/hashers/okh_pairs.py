@@ -34,6 +34,11 @@ def learn_pairs(
         return twin(W, X, similar, tolerances, C)
     W = W.copy()
     similar = np.ascontiguousarray(similar, np.uint8)
+    d, pairs = len(W), len(similar)
+    if X.shape != (2 * pairs, d) or X.dtype != W.dtype or not X.flags.c_contiguous:
+        raise ValueError(
+            f"X must be a C-contiguous array of {W.dtype} and shape {(2 * pairs, d)}, not {X.dtype} {X.shape}"
+        )
     settings = _CSettings(*W.shape, *tolerances, C)
     call = KERNEL[X.dtype.char]
     moved = call(ctypes.byref(settings), W.ctypes.data, X.ctypes.data, similar.ctypes.data, len(similar))

@@ -23,15 +23,16 @@ Where we depart from the published code:
 
 from __future__ import annotations
 
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
 from hashstream.hashers.base import initial_projection
 from hashstream.hashers.codebooks import CodewordHasher, random_codebook
 from hashstream.hashers.codeword_steps import check_step, piece_rows, take_steps, unit_rows
-from hashstream.hashers.inputs import is_positive
+from hashstream.hashers.inputs import check_flag, is_positive
 from hashstream.hashers.labels import Labels
+from hashstream.hashers.state_fields import Array, Field
 
 __all__ = ["OSH"]
 
@@ -94,6 +95,9 @@ class OSH(CodewordHasher):
 
     reference = "Cakir et al., CVIU 2017"
     state_size = "d r"
+    state_fields: ClassVar[dict[str, Field]] = {
+        "projection_": Array("d r"),
+    }
 
     def __init__(
         self,
@@ -142,6 +146,8 @@ class OSH(CodewordHasher):
         super()._check_parameters()
         if not is_positive(self.learning_rate):
             raise ValueError(f"learning_rate must be a positive number, not {self.learning_rate!r}")
+        for name in ("boost", "paper_compat", "unit_length"):
+            check_flag(name, getattr(self, name))
 
     def _piece_rows(self) -> int:
         return piece_rows(1)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from typing import ClassVar
 
 import numpy as np
 
 from hashstream.hashers.base import OnlineHasher
 from hashstream.hashers.errors import DivergenceError
 from hashstream.hashers.labels import Labels
+from hashstream.hashers.state_fields import Array, Field, Whole
 
 __all__ = ["PairHasher"]
 
@@ -31,6 +33,10 @@ class PairHasher(OnlineHasher):
     """
 
     needs = "pairs of labels"
+    state_fields: ClassVar[dict[str, Field]] = {
+        "waiting_": Array("1 d"),
+        "waiting_class_": Whole(low=-1, below="C"),
+    }
 
     def _start(self, X: np.ndarray) -> None:
         self.waiting_ = np.zeros((1, X.shape[1]), X.dtype)

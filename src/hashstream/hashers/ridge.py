@@ -16,18 +16,19 @@ class may come late, and learners merge whatever codeword each has given a class
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from scipy.linalg import LinAlgError, cho_factor, cho_solve
 from scipy.sparse import csr_array
 from sklearn.utils.validation import check_is_fitted
 
-from hashstream.hashers.codebooks import CodewordHasher, grow, hadamard_codebook
+from hashstream.hashers.codebooks import MAX_CLASSES, CodewordHasher, grow, hadamard_codebook
 from hashstream.hashers.errors import DivergenceError
 from hashstream.hashers.inputs import check_count, is_positive
 from hashstream.hashers.labels import LabelBook, Labels
-from hashstream.hashers.sketch import Sketch
+from hashstream.hashers.sketch import MAX_SIZE, Sketch, check_places
+from hashstream.hashers.state_fields import Array, Field, Real, Whole
 
 __all__ = ["RidgeHash"]
 
@@ -106,6 +107,14 @@ class RidgeHash(CodewordHasher):
     reference = "hashstream"
     needs = "labels"
     state_size = "d^2 + C d (with rank l: l d + C d)"
+    state_fields: ClassVar[dict[str, Field]] = {
+        "class_sums_": Array("C d", "float64"),
+        "gram_": Array("g g", "float64"),
+        "sketch_": Array("l d"),
+        "sketch_squares_": Array("l", low=0, or_none=True),
+        "sketch_taken_": Whole(),
+        "sketch_lost_": Real(low=0),
+    }
 
     def __init__(
         self,
@@ -146,10 +155,21 @@ class RidgeHash(CodewordHasher):
             raise ValueError(f"ridge must be a positive number, not {self.ridge!r}")
         if not is_positive(self.forgetting) or self.forgetting > 1:
             raise ValueError(f"forgetting must be a number above 0 and at most 1, not {self.forgetting!r}")
-        if self.rank is not None and check_count("rank", self.rank, 2) % 2:
+        if self.rank is not None and check_count("rank", self.rank, 2, MAX_SIZE) % 2:
             raise ValueError(f"rank must be even, as half of the sketch is freed at a time, not {self.rank}")
-        if self.classes is not None and len(set(self._fixed())) < len(self._fixed()):
+        if self.classes is not None:
+            self._check_fixed()
+
+    def _check_fixed(self) -> None:
+        fixed = self._fixed()
+        try:
+            distinct = isinstance(fixed, list) and len(set(fixed)) == len(fixed)
+        except TypeError:  # a class that is not hashable
+            distinct = False
+        if not distinct:
             raise ValueError("classes must hold every label once")
+        if len(fixed) > MAX_CLASSES:
+            raise ValueError(f"classes must hold at most {MAX_CLASSES} labels, not {len(fixed)}")
 
     # ---- codewords
 
@@ -175,6 +195,14 @@ class RidgeHash(CodewordHasher):
 
     # ---- learning
 
+    def _check_state(self) -> None:
+        super()._check_state()
+        check_places(self.sketch_, self.sketch_taken_)
+        if len(self.gram_) != (self.class_sums_.shape[1] if self.rank is None else 0):
+            raise ValueError("gram_ must be (d, d) without rank, and empty with it")
+        if self.rank is None and len(self.sketch_):
+            raise ValueError("sketch_ must be empty without rank")
+
     def _start(self, X: np.ndarray) -> None:
         d = X.shape[1]
         self._start_codebook()
@@ -193,6 +221,8 @@ class RidgeHash(CodewordHasher):
 
     def _learn(self, X: np.ndarray, labels: Labels) -> int:
         n = len(X)
+        if bool(len(self.gram_)) != (self.rank is None):
+            raise ValueError(f"rank is {self.rank} now, but this model has learned with another: fit anew")
         numbers = labels.ids[labels.rank]
         classes, first = np.unique(numbers, return_index=True)
         self._give_codewords(classes[np.argsort(first)])
@@ -241,7 +271,7 @@ class RidgeHash(CodewordHasher):
         """
         check_is_fitted(self)
         check_is_fitted(other)
-        for name in ("n_bits", "n_features_in_", "dtype_", "forgetting", "rank"):
+        for name in ("n_bits_", "n_features_in_", "dtype_", "forgetting", "rank"):
             mine, theirs = getattr(self, name), getattr(other, name)
             if mine != theirs:
                 raise ValueError(
@@ -291,26 +321,40 @@ class RidgeHash(CodewordHasher):
         return solved["W"]
 
     def _solve(self) -> np.ndarray:
-        """W = (G + ridge I)^-1 (sum over c of s_c t_c^T)."""
+        """W = (G + ridge I)^-1 (sum over c of s_c t_c^T), or DivergenceError."""
         dtype = np.dtype(self.dtype_)
         learned = np.flatnonzero(self.class_rows_ >= 0)
-        M = self.class_sums_[learned].T @ self.codeword(learned).astype(np.float64)
-        if self.rank is None:
-            G = self.gram_.copy()
-            G[np.diag_indices(len(G))] += self.ridge + np.finfo(dtype).eps * np.trace(G)
+        with np.errstate(over="ignore", invalid="ignore"):
+            M = self.class_sums_[learned].T @ self.codeword(learned).astype(np.float64)
+            W = (self._solve_gram(M) if len(self.gram_) else self._solve_sketch(M)).astype(dtype)
+        if not np.isfinite(W).all():
+            raise DivergenceError(
+                f"the sums of the features are too large to be solved for in {self.dtype_}: scale the features down"
+            )
+        return np.ascontiguousarray(W)
+
+    def _solve_gram(self, M: np.ndarray) -> np.ndarray:
+        G = self.gram_.copy()
+        G[np.diag_indices(len(G))] += self.ridge + np.finfo(self.dtype_).eps * np.trace(G)
+        if not (np.isfinite(G).all() and np.isfinite(M).all()):
+            return np.full_like(M, np.nan)
+        try:
+            factor = cho_factor(G, lower=True, overwrite_a=True, check_finite=False)
+            return cho_solve(factor, M, check_finite=False)
+        except LinAlgError:  # G is far from what its rounding allows: another basis, the same equations
             try:
-                W = cho_solve(cho_factor(G, lower=True, overwrite_a=True, check_finite=False), M)
-            except LinAlgError:  # G is far from what its rounding allows: another basis, the same equations
                 values, U = np.linalg.eigh(G)
-                W = U @ ((U.T @ M) / np.maximum(values, self.ridge)[:, None])
-        else:
-            # Rows of B are orthogonal: (B^T B + t I)^-1 = (I - B^T diag(1 / (squares + t)) B) / t
-            sketch = self._sketch().ordered()
-            assert sketch.squares is not None
-            B, squares = sketch.rows.astype(np.float64), sketch.squares.astype(np.float64)
-            t = self.ridge + sketch.lost / 2 + np.finfo(dtype).eps * squares.sum()
-            W = (M - B.T @ ((B @ M) / (squares + t)[:, None])) / t
-        return np.ascontiguousarray(W, dtype=dtype)
+            except LinAlgError:
+                return np.full_like(M, np.nan)
+            return U @ ((U.T @ M) / np.maximum(values, self.ridge)[:, None])
+
+    def _solve_sketch(self, M: np.ndarray) -> np.ndarray:
+        # Rows of B are orthogonal: (B^T B + t I)^-1 = (I - B^T diag(1 / (squares + t)) B) / t
+        sketch = self._sketch().ordered()
+        assert sketch.squares is not None
+        B, squares = sketch.rows.astype(np.float64), sketch.squares.astype(np.float64)
+        t = self.ridge + sketch.lost / 2 + np.finfo(self.dtype_).eps * squares.sum()
+        return (M - B.T @ ((B @ M) / (squares + t)[:, None])) / t
 
 
 def padded(values: np.ndarray, n: int) -> np.ndarray:

@@ -13,7 +13,7 @@ rows that carry the scatter around a running mean, and hash functions from the f
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from scipy.linalg import svd
@@ -21,11 +21,28 @@ from scipy.linalg import svd
 from hashstream.hashers.base import OnlineHasher, initial_projection
 from hashstream.hashers.errors import DivergenceError
 from hashstream.hashers.inputs import check_count
+from hashstream.hashers.state_fields import Array, Field, Real, Whole
 
-__all__ = ["Sketch", "SketchingHasher", "centred", "leading_directions", "orthogonal_rows", "random_rotation"]
+__all__ = [
+    "MAX_SIZE",
+    "Sketch",
+    "SketchingHasher",
+    "centred",
+    "check_places",
+    "leading_directions",
+    "orthogonal_rows",
+    "random_rotation",
+]
 
 PAPER_SIZES = {"mnist": 200, "cifar10": 100, "places205": 200}
 """Rows of the sketch on each data set of the FCOH paper."""
+MAX_SIZE = 1 << 16
+"""Rows of a sketch, at most: beyond 2 d they save nothing, and a sketch of so many takes gigabytes."""
+
+TOO_LARGE = (
+    "the features are too large: the squares of the sketch are not finite. "
+    "The model is as before the call. Scale the features down."
+)
 
 
 @dataclass(frozen=True)
@@ -58,7 +75,7 @@ class Sketch:
         """B with further rows, (n, d), one behind the other."""
         sketch, start = self, 0
         while start < len(rows):
-            if sketch.taken == sketch.size:
+            if sketch.taken >= sketch.size:  # more, where the size was lowered meanwhile
                 sketch = sketch.shrunk(sketch.size // 2)
             stop = min(len(rows), start + sketch.size - sketch.taken)
             together = np.concatenate([sketch.rows, rows[start:stop]])
@@ -98,15 +115,17 @@ def orthogonal_rows(B: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     n, d = B.shape
     with np.errstate(over="ignore", invalid="ignore"):
         gram = B @ B.T if n <= d else B.T @ B
-    if not np.isfinite(gram).all():
-        raise DivergenceError(
-            "the features are too large: the squares of the sketch are not finite. "
-            "The model is as before the call. Scale the features down."
-        )
-    squares, U = np.linalg.eigh(gram)
-    squares = np.maximum(squares[::-1], 0)
-    turn = U.T[::-1]
-    rows = turn @ B if n <= d else np.sqrt(squares)[:, None] * turn
+        if not np.isfinite(gram).all():
+            raise DivergenceError(TOO_LARGE)
+        try:
+            squares, U = np.linalg.eigh(gram)
+        except np.linalg.LinAlgError:
+            raise DivergenceError(TOO_LARGE) from None
+        squares = np.maximum(squares[::-1], 0)
+        turn = U.T[::-1]
+        rows = turn @ B if n <= d else np.sqrt(squares)[:, None] * turn
+    if not (np.isfinite(squares).all() and np.isfinite(rows).all()):  # an SVD of such rows may never end
+        raise DivergenceError(TOO_LARGE)
     return squares, rows
 
 
@@ -159,6 +178,12 @@ def centred(X: np.ndarray, mean: np.ndarray, n: int) -> tuple[np.ndarray, np.nda
     return X - batch_mean, dtype(np.sqrt(n * b / (n + b))) * apart, mean + dtype(b / (n + b)) * apart
 
 
+def check_places(rows: np.ndarray, taken: int) -> None:
+    """ValueError where a loaded sketch has more rows than places that are taken."""
+    if len(rows) > taken:
+        raise ValueError(f"sketch_ has {len(rows)} rows, but sketch_taken_ is {taken}")
+
+
 class SketchingHasher(OnlineHasher):
     """What `SketchHash` and `FROSH` share: a sketch of the stream around its running mean, and W from it.
 
@@ -171,6 +196,14 @@ class SketchingHasher(OnlineHasher):
     needs = "nothing"
     needs_labels = False
     multilabel = True
+    state_fields: ClassVar[dict[str, Field]] = {
+        "projection_": Array("d r"),
+        "mean_": Array("d"),
+        "sketch_": Array("l d"),
+        "sketch_squares_": Array("l", low=0),
+        "sketch_taken_": Whole(),
+        "sketch_lost_": Real(low=0),
+    }
 
     @staticmethod
     def _paper_size(dataset: str) -> int:
@@ -180,11 +213,14 @@ class SketchingHasher(OnlineHasher):
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
-        check_count("sketch_size", self.sketch_size, 2)
+        check_count("sketch_size", self.sketch_size, 2, MAX_SIZE)
         if self.sketch_size % 2:
             raise ValueError(
                 f"sketch_size must be even, as half of it is freed at a time, not {self.sketch_size}"
             )
+
+    def _check_state(self) -> None:
+        check_places(self.sketch_, self.sketch_taken_)
 
     def _start(self, X: np.ndarray) -> None:
         d = X.shape[1]

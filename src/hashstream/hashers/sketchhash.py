@@ -19,12 +19,13 @@ and with which the next batch's shrinking is done, so one decomposition a batch 
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
 from hashstream.hashers.labels import Labels
 from hashstream.hashers.sketch import Sketch, SketchingHasher, centred
+from hashstream.hashers.state_fields import Field
 
 __all__ = ["SketchHash"]
 
@@ -92,6 +93,7 @@ class SketchHash(SketchingHasher):
 
     reference = "Leng et al., CVPR 2015"
     state_size = "d r + l d"
+    state_fields: ClassVar[dict[str, Field]] = {}  # nothing beyond what `SketchingHasher` declares
 
     def __init__(
         self,

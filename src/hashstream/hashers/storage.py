@@ -3,12 +3,17 @@
 The card holds the format's version, the method, its parameters, the classes, counts, the state of the random generator
 and the versions of the libraries; arrays are tensors. A digest over the card and every tensor makes sure that what is
 loaded is what was saved, and learning goes on exactly where it stopped.
+
+The digest is no signature: anybody can write a file that has a correct one. So a file is untrusted. It can only make
+registered methods and feature maps, each tensor is used once (so memory is bounded by the size of the file), and the
+result is compared with what its method declares (`state_checks.py`) before anybody gets it.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
+import math
 import os
 from pathlib import Path
 from typing import Any
@@ -21,21 +26,27 @@ from safetensors.numpy import save as write_tensors
 from hashstream.hashers.base import OnlineHasher, state
 from hashstream.hashers.errors import FormatError
 from hashstream.hashers.features import FeatureMap
+from hashstream.hashers.generators import pack_generator, unpack_generator
 from hashstream.hashers.labels import LabelBook
 from hashstream.hashers.registry import methods
+from hashstream.hashers.state_checks import check_hashes, check_label_book, check_map, check_model
+from hashstream.hashers.state_fields import Sizes
 from hashstream.versions import library_versions
 
 __all__ = ["from_bytes", "load", "read_card", "save", "to_bytes"]
 
 FORMAT = "hashstream-hasher"
 FORMAT_VERSION = 1
+MALFORMED = (KeyError, TypeError, ValueError, OverflowError, RecursionError)
+"""What reading a card that nobody saved may raise."""
 
 
 def save(hasher: OnlineHasher, path: str | os.PathLike[str]) -> None:
     """Write a hasher to `path`, whole or not at all (a new file takes the old one's place in one step).
 
     Labels must be strings, numbers or booleans; parameters and state also arrays, lists, None, feature maps and random
-    generators. Anything else is a TypeError that names it.
+    generators. Anything else is a TypeError that names it. ValueError where parameters or state are not as the method
+    declares them: nothing is saved that `load` would refuse.
     """
     raw = to_bytes(hasher)
     path = Path(path)
@@ -62,13 +73,20 @@ def to_bytes(hasher: OnlineHasher) -> bytes:
         "libraries": library_versions(),
         "hasher": _pack(hasher, type(hasher).__name__, tensors),
     }
+    check_model(hasher)
     text = json.dumps(card, sort_keys=True)
     return write_tensors(tensors, metadata={"card": text, "sha256": _digest(text, tensors)})
 
 
 def load(path: str | os.PathLike[str]) -> OnlineHasher:
-    """The hasher that `save` wrote to `path`; FormatError where the file is not, or no longer, such a file."""
-    return from_bytes(Path(path).read_bytes(), path)
+    """The hasher that `save` wrote to `path`; FormatError where the file is not, or no longer, such a file.
+
+    The file need not be trusted: whatever it holds, the result is a FormatError or a hasher that works.
+    """
+    hasher = from_bytes(Path(path).read_bytes(), path)
+    if state(hasher) and not hasattr(hasher, "rng_"):
+        raise FormatError(f"{path}: {type(hasher).__name__}.rng_ is missing")
+    return hasher
 
 
 def from_bytes(raw: bytes, path: str | os.PathLike[str]) -> OnlineHasher:
@@ -76,20 +94,16 @@ def from_bytes(raw: bytes, path: str | os.PathLike[str]) -> OnlineHasher:
     card, tensors = _read(raw, path)
     try:
         hasher = _unpack(card["hasher"], tensors)
+        if not isinstance(hasher, OnlineHasher):
+            raise FormatError("the card does not describe a hasher")
+        if tensors:
+            raise FormatError(f"{min(tensors)[:80]!r} is a tensor that the card does not mention")
     except FormatError as error:
         raise FormatError(f"{path}: {error}") from error
-    except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
+    except (*MALFORMED, AttributeError, IndexError, AssertionError) as error:
         raise FormatError(
             f"{path}: the card does not describe a hasher of this version: {error!r}"
         ) from error
-    if not isinstance(hasher, OnlineHasher):
-        raise FormatError(f"{path}: the card does not describe a hasher")
-    learned = state(hasher)
-    counts = all(
-        isinstance(learned.get(name), int) for name in ("n_seen_", "version_", "n_bits_", "n_features_in_")
-    )
-    if learned and not (counts and isinstance(learned.get("label_book_"), LabelBook) and "dtype_" in learned):
-        raise FormatError(f"{path}: the card lacks part of what every hasher has learned")
     return hasher
 
 
@@ -105,7 +119,7 @@ def _read(raw: bytes, path: str | os.PathLike[str]) -> tuple[dict[str, Any], dic
         metadata = json.loads(raw[8 : 8 + size]).get("__metadata__", {})
         text, digest = metadata["card"], metadata["sha256"]
         card = json.loads(text)
-    except (SafetensorError, ValueError, KeyError, TypeError, AttributeError, OverflowError) as error:
+    except (SafetensorError, AttributeError, *MALFORMED) as error:
         raise FormatError(f"{path} is not a saved hasher, or is truncated or altered: {error}") from error
     if not isinstance(card, dict) or card.get("format") != FORMAT:
         raise FormatError(f"{path} is a safetensors file, but not a saved hasher")
@@ -149,7 +163,7 @@ def _pack(thing: Any, where: str, tensors: dict[str, np.ndarray]) -> Any:
     if isinstance(thing, (list, tuple)):
         return {type(thing).__name__: [_pack(part, f"{where}.{i}", tensors) for i, part in enumerate(thing)]}
     if isinstance(thing, np.random.Generator):
-        return {"generator": json.dumps(thing.bit_generator.state, default=lambda array: array.tolist())}
+        return {"generator": pack_generator(thing)}
     if isinstance(thing, (np.random.RandomState, np.random.SeedSequence)):
         return None  # only ever a parameter; what was drawn from it is in the state
     if isinstance(thing, LabelBook):
@@ -166,48 +180,81 @@ def _pack(thing: Any, where: str, tensors: dict[str, np.ndarray]) -> Any:
     )
 
 
-def _unpack(packed: Any, tensors: dict[str, np.ndarray]) -> Any:
+def _unpack(packed: Any, tensors: dict[str, np.ndarray], where: str = "hasher") -> Any:
+    """What `_pack` was given; the tensors that it refers to are taken out of `tensors`."""
     if packed is None or isinstance(packed, (bool, int, str)):
         return packed
     match packed:
-        case {"float": text}:
+        case {"float": str(text)}:
             return float.fromhex(text)
-        case {"array": name, "shape": shape}:
-            return tensors[name].reshape(shape).copy()
-        case {"names": names}:
-            return np.array(names, dtype=object)
-        case {"list": parts}:
-            return [_unpack(part, tensors) for part in parts]
-        case {"tuple": parts}:
-            return tuple(_unpack(part, tensors) for part in parts)
+        case {"array": str(name), "shape": list(shape)}:
+            return _array(name, shape, tensors, where)
+        case {"names": list(names)}:
+            return np.array([_string(name, where) for name in names], dtype=object)
+        case {"list": list(parts)}:
+            return [_unpack(part, tensors, f"{where}[{i}]") for i, part in enumerate(parts)]
+        case {"tuple": list(parts)}:
+            return tuple(_unpack(part, tensors, f"{where}[{i}]") for i, part in enumerate(parts))
         case {"generator": text}:
-            return _generator(json.loads(text))
+            try:
+                return unpack_generator(text)
+            except ValueError as error:
+                raise FormatError(f"{where}: {error}") from error
         case {"labels": labels, "multilabel": multilabel}:
-            return LabelBook(_unpack(labels, tensors), multilabel)
-        case {"object": name, "parameters": parameters, "state": learned}:
-            return _object(name, parameters, learned, tensors)
-    raise FormatError(f"unknown entry in the card: {str(packed)[:80]}")
+            return _label_book(_unpack(labels, tensors, where), multilabel, where)
+        case {"object": str(name), "parameters": dict(parameters), "state": dict(learned)}:
+            return _object(name, parameters, learned, tensors, where)
+    raise FormatError(f"{where}: unknown entry in the card: {str(packed)[:80]}")
 
 
-def _generator(packed: dict[str, Any]) -> np.random.Generator:
-    known = (np.random.PCG64, np.random.PCG64DXSM, np.random.MT19937, np.random.Philox, np.random.SFC64)
-    kinds: dict[str, Any] = {cls.__name__: cls for cls in known}
-    if packed["bit_generator"] not in kinds:
-        raise FormatError(f"unknown random generator {packed['bit_generator']!r}")
-    bits = kinds[packed["bit_generator"]]()
-    bits.state = packed
-    return np.random.Generator(bits)
+def _array(name: str, shape: list[Any], tensors: dict[str, np.ndarray], where: str) -> np.ndarray:
+    tensor = tensors.pop(name, None)  # each is used once: a file cannot ask for more memory than it has bytes
+    if tensor is None:
+        raise FormatError(f"{where}: there is no tensor {name[:80]!r}, or another entry has it")
+    sizes = all(type(size) is int and 0 <= size < 2**62 for size in shape) and len(shape) <= 8
+    if not sizes or math.prod(shape) != tensor.size:
+        raise FormatError(
+            f"{where}: a tensor of shape {tensor.shape} cannot have the shape {str(shape)[:80]}"
+        )
+    return tensor.reshape(shape).copy()
+
+
+def _string(name: Any, where: str) -> str:
+    if not isinstance(name, str):
+        raise FormatError(f"{where}: {str(name)[:40]} is not a name")
+    return name
+
+
+def _label_book(labels: Any, multilabel: Any, where: str) -> LabelBook:
+    if not isinstance(labels, list):
+        raise FormatError(f"{where}: classes must be a list")
+    try:
+        check_hashes(labels, where)
+        book = LabelBook(labels, multilabel)
+        check_label_book(book, where)
+    except (TypeError, ValueError) as error:  # a TypeError where a class is not hashable
+        raise FormatError(str(error) if isinstance(error, ValueError) else f"{where}: {error}") from error
+    return book
 
 
 def _object(
-    name: str, parameters: dict[str, Any], learned: dict[str, Any], tensors: dict[str, np.ndarray]
+    name: str, parameters: dict[str, Any], learned: dict[str, Any], tensors: dict[str, np.ndarray], where: str
 ) -> Any:
     known: dict[str, type] = {**{cls.__name__: cls for cls in FeatureMap.__subclasses__()}, **methods()}
     if name not in known:
-        raise FormatError(f"unknown method {name!r}: if it is not ours, register it before loading")
-    thing = known[name](**{key: _unpack(value, tensors) for key, value in parameters.items()})
+        raise FormatError(f"unknown method {name[:80]!r}: if it is not ours, register it before loading")
+    where = name if where == "hasher" else where
+    unpacked = {key: _unpack(value, tensors, f"{where}.{key[:80]}") for key, value in parameters.items()}
+    thing = known[name](**unpacked)
     for key, value in learned.items():
         if not key.isidentifier() or key[0] == "_" or key[-1] != "_" or hasattr(type(thing), key):
-            raise FormatError(f"the card sets an attribute that is not state: {key!r}")
-        setattr(thing, key, _unpack(value, tensors))
+            raise FormatError(f"the card sets an attribute that is not state: {key[:80]!r}")
+        setattr(thing, key, _unpack(value, tensors, f"{where}.{key[:80]}"))
+    try:
+        if isinstance(thing, OnlineHasher):
+            check_model(thing, where)
+        else:
+            check_map(thing, Sizes(), where)
+    except ValueError as error:
+        raise FormatError(str(error)) from error
     return thing

@@ -1,0 +1,84 @@
+"""Random generators as JSON, and back: their state is checked field by field.
+
+NumPy assigns a state without looking at it: a position outside of a generator's buffer makes it read outside of it, and
+some states repeat one number for ever, which a loop that draws until something differs does not survive.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import numpy as np
+
+__all__ = ["pack_generator", "unpack_generator"]
+
+GENERATORS: dict[str, Any] = {
+    cls.__name__: cls
+    for cls in (np.random.PCG64, np.random.PCG64DXSM, np.random.MT19937, np.random.Philox, np.random.SFC64)
+}
+CACHED = {"has_uint32": (0, 2), "uinteger": (0, 2**32)}
+"""The half of a 64-bit draw that is kept for the next draw of 32 bits."""
+FIELDS: dict[str, dict[str, tuple[int, ...]]] = {
+    "PCG64": {"state.state": (0, 2**128), "state.inc": (0, 2**128), **CACHED},
+    "PCG64DXSM": {"state.state": (0, 2**128), "state.inc": (0, 2**128), **CACHED},
+    "MT19937": {"state.key": (0, 2**32, 624), "state.pos": (0, 625)},
+    "Philox": {
+        "state.counter": (0, 2**64, 4),
+        "state.key": (0, 2**64, 2),
+        "buffer": (0, 2**64, 4),
+        "buffer_pos": (0, 5),
+        **CACHED,
+    },
+    "SFC64": {"state.state": (0, 2**64, 4), **CACHED},
+}
+"""Field -> (least, bound) of a whole number, or (least, bound, length) of a list of them."""
+
+
+def pack_generator(generator: np.random.Generator) -> str:
+    """The state of a generator as JSON."""
+    kind = type(generator.bit_generator).__name__
+    if kind not in GENERATORS:
+        raise TypeError(f"a generator of {kind} cannot be saved: use one of {', '.join(GENERATORS)}")
+    return json.dumps(generator.bit_generator.state, default=lambda array: array.tolist())
+
+
+def unpack_generator(text: Any) -> np.random.Generator:
+    """The generator that `pack_generator` was given; ValueError where the text describes none."""
+    packed = json.loads(text) if isinstance(text, str) else None
+    if not isinstance(packed, dict) or packed.get("bit_generator") not in GENERATORS:
+        raise ValueError(f"unknown random generator: {str(text)[:80]}")
+    kind = packed["bit_generator"]
+    given = dict(_flat({name: value for name, value in packed.items() if name != "bit_generator"}))
+    fields = FIELDS[kind]
+    if given.keys() != fields.keys():
+        raise ValueError(
+            f"a {kind} generator has the fields {', '.join(fields)}, not {', '.join(given)[:80]}"
+        )
+    for name, (low, bound, *length) in fields.items():
+        numbers = given[name] if length else [given[name]]
+        if not isinstance(numbers, list) or len(numbers) != (length or [1])[0]:
+            raise ValueError(f"{name} of a {kind} generator must be a list of {length[0]} numbers")
+        if not all(type(number) is int and low <= number < bound for number in numbers):
+            raise ValueError(f"{name} of a {kind} generator must be from {low} to {bound - 1}")
+    if kind.startswith("PCG64") and given["state.inc"] % 2 == 0:
+        raise ValueError(f"state.inc of a {kind} generator must be odd")
+    if kind == "MT19937" and not (given["state.key"][0] >> 31 or any(given["state.key"][1:])):
+        raise ValueError("state.key of a MT19937 generator must not be zero")
+    bits = GENERATORS[kind]()
+    bits.state = _with_arrays(packed, np.uint32 if kind == "MT19937" else np.uint64)
+    return np.random.Generator(bits)
+
+
+def _flat(packed: dict[str, Any], prefix: str = "") -> Any:
+    for name, value in packed.items():
+        if name == "state" and not prefix and isinstance(value, dict):
+            yield from _flat(value, "state.")
+        else:
+            yield prefix + name, value
+
+
+def _with_arrays(value: Any, dtype: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _with_arrays(part, dtype) for name, part in value.items()}
+    return np.array(value, dtype) if isinstance(value, list) else value
