@@ -73,7 +73,10 @@ class Change:
         while (version := arrays.get(f"recoded.{len(recoded)}.version")) is not None:
             at = f"recoded.{len(recoded)}"
             if f"{at}.range" in arrays:
-                slots = np.arange(*arrays[f"{at}.range"].tolist(), dtype=np.uint32)
+                low, high = arrays[f"{at}.range"].tolist()
+                if high - low != len(arrays[f"{at}.codes"]):
+                    raise ValueError("codes of a range are missing")
+                slots = np.arange(low, high, dtype=np.uint32)
             else:
                 slots = arrays[f"{at}.slots"]
             recoded.append(Recoded(int(version), slots, arrays[f"{at}.codes"]))
@@ -84,5 +87,7 @@ class Change:
                 kind, {name[6:]: array for name, array in arrays.items() if name[:6] == "added."}
             )
             first, version = arrays["added"].tolist()
+            if len(column) != len(arrays["added.codes"]):
+                raise ValueError("codes of added items are missing")
             added = Added(first, column.take(np.arange(len(column))), version, arrays["added.codes"])
         return cls(arrays["removed"], tuple(recoded), added)

@@ -27,6 +27,7 @@ from hashstream.table.codes import View
 from hashstream.table.encoders import to_bytes
 from hashstream.table.errors import Overtaken, SegmentMissing, TableError, forked, not_opened, not_written
 from hashstream.table.image import image_of
+from hashstream.table.integrity import check_config, check_labels, check_state, refusing
 from hashstream.table.ledger import Ledger
 from hashstream.table.lock import LOCK, WriterLock
 from hashstream.table.manifest import Manifest
@@ -104,6 +105,7 @@ class FolderStore(Store):
     def read_state(self) -> None:
         """Take note of the last commit, in a read transaction; for a reader, that may be one more than before."""
         self.state = self.manifest.get("state")
+        check_state(self.state)
         self.manifest.watch_state()
         self.seq = int(self.state["seq"])
         same = self.generation == int(self.state["rewritten"])
@@ -152,6 +154,8 @@ class FolderStore(Store):
     def _compare(self, manifest: Manifest, noted: Note | None) -> None:
         """TableError where the manifest is not the one of which a commit was noted, or is older."""
         self.config = manifest.get("table")
+        check_config(self.config)
+        check_state(manifest.get("state"))
         self.table = bytes.fromhex(self.config["uuid"])
         if noted is None:
             return
@@ -388,8 +392,12 @@ class FolderStore(Store):
         where = "first_slot = (SELECT max(first_slot) FROM batches WHERE first_slot <= ?)"
         for _, first, n_rows, *_, raw in second.batches(where, slot):
             if slot < first + n_rows:
-                return first, first + n_rows, unpack_labels(raw)
+                return first, first + n_rows, self._labels(raw, n_rows)
         raise TableError(f"{self.manifest.path} is damaged: it lacks the batch of slot {slot}")
+
+    def _labels(self, raw: bytes | None, n_rows: int) -> np.ndarray | None:
+        with refusing(self.manifest.path):
+            return check_labels(unpack_labels(raw), n_rows)
 
     def second(self) -> Manifest:
         """A connection for reading while the other one writes, to be used while holding `reading`."""
@@ -408,7 +416,7 @@ class FolderStore(Store):
 
     def batches(self) -> Iterator[tuple[int, int, int, int, int, np.ndarray | None]]:
         for seq, first, n_rows, _, version, _, model, raw in self.manifest.batches("1"):
-            yield seq, first, n_rows, version, model, unpack_labels(raw)
+            yield seq, first, n_rows, version, model, self._labels(raw, n_rows)
 
     def blocks(self, first: int, last: int) -> Iterator[tuple[int, np.ndarray]]:
         self.verify(np.array([first, last - 1]), between=True)

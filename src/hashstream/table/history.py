@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from hashstream.table.folder import FolderStore
+from hashstream.table.integrity import refusing
 from hashstream.table.stats import stored_map_of
 
 if TYPE_CHECKING:
@@ -48,6 +49,11 @@ class History:
         """What `fields` was made of; an empty one of None."""
         if fields is None:
             return cls()
+        numbers = [fields["seq"], fields["rows"], *(rows for rows, _ in fields["entries"])]
+        if any(type(number) is not int for number in numbers) or not all(
+            isinstance(value, float) for _, value in fields["entries"]
+        ):
+            raise ValueError("the history has entries that are not numbers")
         return cls(tuple((rows, value) for rows, value in fields["entries"]), fields["seq"], fields["rows"])
 
 
@@ -59,7 +65,9 @@ def history_of(table: TableWriter) -> History:
     if not isinstance(store, FolderStore):
         return History()
     with store.reading, (second := store.second()).reading():
-        history = History.of(second.find("history"))
+        found = second.find("history")
+    with refusing(store.manifest.path):
+        history = History.of(found)
     if table._write:
         table._history = history
     return history

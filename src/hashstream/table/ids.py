@@ -105,6 +105,9 @@ class Column(Protocol):
     def arrays(self) -> dict[str, np.ndarray]:
         """What `column_of` makes it from again."""
 
+    def check(self) -> None:
+        """ValueError where the arrays that it was made of do not hold ids."""
+
     @property
     def nbytes(self) -> int: ...
 
@@ -158,6 +161,10 @@ class IntColumn:
     def arrays(self) -> dict[str, np.ndarray]:
         return {"ids": self._buffer[: self._n]}
 
+    def check(self) -> None:
+        if self._buffer.dtype != np.int64 or self._buffer.ndim != 1:
+            raise ValueError("ids are not whole numbers")
+
     @property
     def nbytes(self) -> int:
         return 8 * self._n
@@ -208,6 +215,17 @@ class StrColumn:
 
     def arrays(self) -> dict[str, np.ndarray]:
         return {"text": self._text[: self._end(self._n)], "ends": self._ends[: self._n]}
+
+    def check(self) -> None:
+        text, ends = self._text, self._ends[: self._n]
+        if text.dtype != np.uint8 or ends.dtype != np.int64 or text.ndim != 1 or ends.ndim != 1:
+            raise ValueError("ids are not texts")
+        if len(ends) and (ends[0] < 0 or ends[-1] > len(text) or (np.diff(ends) < 0).any()):
+            raise ValueError("ids end outside of their text")
+        text[: self._end(self._n)].tobytes().decode()
+        begins = np.concatenate([[0], ends[:-1]])[: len(ends)]
+        if (text[begins[begins < len(text)]] & 0xC0 == 0x80).any():
+            raise ValueError("ids end within a character")
 
     @property
     def nbytes(self) -> int:

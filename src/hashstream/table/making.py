@@ -64,7 +64,7 @@ def _make(path: Path, hasher: OnlineHasher, config: dict[str, Any], reservoir_si
         with manifest.transaction("create"):
             manifest.put("table", {**config, "uuid": uuid.uuid4().hex, "reservoir_size": reservoir_size})
             manifest.put("state", STATE)
-            manifest.put_model("checkpoint", -1, 0, to_bytes(hasher))
+            manifest.put_model("checkpoint", getattr(hasher, "version_", -1), 0, to_bytes(hasher))
     finally:
         manifest.close()
     part.replace(path / MANIFEST)

@@ -19,7 +19,7 @@ import errno
 import json
 import os
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -325,7 +325,16 @@ class Manifest:
         rows = self._all("SELECT number, first_slot, crc FROM segments ORDER BY number")
         for number, first_slot, crc in rows:
             checked(f"{self.path} (segment {number})", crc, number, first_slot)
+            self._typed("segment", (number, first_slot), int, int)
         return [(number, first_slot) for number, first_slot, _ in rows]
+
+    def _typed(self, what: str, fields: Sequence[Any], *types: Any) -> None:
+        """TableError where a row has fields of other types: SQLite keeps whatever it was given."""
+        for field, one in zip(fields, types, strict=True):
+            if not isinstance(field, one):
+                raise TableError(
+                    f"{self.path} is damaged: a {what} has a field of type {type(field).__name__}"
+                )
 
     # ---- batches
 
@@ -341,6 +350,7 @@ class Manifest:
             f"SELECT {BATCH} FROM batches WHERE {where} ORDER BY seq", values
         ):
             checked(f"{self.path} (batch {fields[0]})", crc, *fields)
+            self._typed("batch", fields, *[int] * 7, bytes | None)
             yield tuple(fields)
 
     # ---- features of batches whose segment has not been synced since
@@ -355,6 +365,7 @@ class Manifest:
         for first, features, crc in self._db.execute(
             "SELECT first_slot, features, crc FROM unsynced ORDER BY first_slot"
         ):
+            self._typed("features", (first, features), int, bytes)
             checked(f"{self.path} (features from slot {first})", crc, first, checksum(features))
             yield first, features
 
@@ -371,6 +382,7 @@ class Manifest:
             "SELECT seq, change, crc FROM log WHERE seq > ? ORDER BY seq", (after,)
         ):
             checked(f"{self.path} (change {seq})", crc, seq, raw)
+            self._typed("change", (seq, raw), int, bytes)
             yield seq, unpack(raw)
 
     def forget_changes(self) -> None:
@@ -401,6 +413,7 @@ class Manifest:
             "SELECT name, part, bytes, crc FROM image ORDER BY name, part"
         ):
             checked(f"{self.path} (image, {name})", crc, name, part, raw)
+            self._typed("image", (name, part, raw), str, int, bytes)
             rows = unpack(raw)[""]
             if name not in arrays:
                 room = sizes[name] // (rows.itemsize * int(np.prod(rows.shape[1:])))
@@ -424,6 +437,7 @@ class Manifest:
             "SELECT kind, version, seq, hasher, crc FROM models WHERE kind = ? ORDER BY version", (kind,)
         ):
             checked(f"{self.path} ({kind} {fields[1]})", fields[4], *fields[:4])
+            self._typed(kind, fields[:4], str, int, int, bytes)
             yield fields[1], fields[2], fields[3]
 
     def encoders(self) -> set[int]:

@@ -14,11 +14,12 @@ from hashstream.hashers.inputs import check_count
 from hashstream.table.codes import View
 from hashstream.table.encoders import encoder_checksum, frozen
 from hashstream.table.errors import SegmentMissing, TableError
-from hashstream.table.folder import FolderStore
+from hashstream.table.folder import MANIFEST, FolderStore
+from hashstream.table.integrity import refusing
 from hashstream.table.making import make_folder
 from hashstream.table.policies import Every, Policy, Projected
 from hashstream.table.recovery import Recovered, recover
-from hashstream.table.reservoir import Reservoir
+from hashstream.table.reservoir import MAX_SIZE, Reservoir
 from hashstream.table.store import Store
 
 if TYPE_CHECKING:
@@ -51,7 +52,7 @@ def open_table(
     if hasher is not None and not isinstance(hasher, OnlineHasher):
         raise TypeError(f"hasher must be an OnlineHasher such as FCOH(n_bits=64), not {hasher!r}")
     check_count("max_versions", max_versions, 1)
-    check_count("reservoir_size", reservoir_size, 0)
+    check_count("reservoir_size", reservoir_size, 0, MAX_SIZE)
     check_count("checkpoint_rows", checkpoint_rows, 1)
     check_count("segment_bytes", segment_bytes, 1)
     settings: dict[str, Any] = {
@@ -117,8 +118,9 @@ def _recovered(folder: Path, mode: str, durability: str, segment_bytes: int) -> 
     while True:
         store = None
         try:
-            store = FolderStore(folder, mode=mode, durability=durability, segment_bytes=segment_bytes)
-            return store, recover(store)
+            with refusing(folder / MANIFEST):
+                store = FolderStore(folder, mode=mode, durability=durability, segment_bytes=segment_bytes)
+                return store, recover(store)
         except BaseException as error:
             if store is not None:
                 store.close()

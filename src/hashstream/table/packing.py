@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import zlib
 from typing import Any
 
@@ -57,7 +58,9 @@ def unpack(raw: bytes) -> dict[str, np.ndarray]:
     at = 4 + size + -(4 + size) % ALIGN
     arrays = {}
     for name, dtype, shape in json.loads(raw[4 : 4 + size]):
-        count = int(np.prod(shape))
+        count = math.prod(shape)
+        if count < 0:
+            raise ValueError(f"an array has the shape {shape}")
         arrays[name] = np.frombuffer(raw, dtype, count, at).reshape(shape)
         n_bytes = count * np.dtype(dtype).itemsize
         at += n_bytes + -n_bytes % ALIGN

@@ -21,6 +21,7 @@ from hashstream.table.errors import SegmentMissing, TableError
 from hashstream.table.folder import FolderStore
 from hashstream.table.ids import column_of
 from hashstream.table.image import from_image
+from hashstream.table.integrity import check_labels, check_model, check_sample, check_view, refusing
 from hashstream.table.learning import learn
 from hashstream.table.packing import checked, unpack_labels
 from hashstream.table.reservoir import Reservoir, Seats
@@ -46,8 +47,8 @@ def recover(store: FolderStore) -> Recovered:
         checkpoint = list(store.manifest.models("checkpoint"))
         if len(checkpoint) != 1:
             raise TableError(f"{store.manifest.path} is damaged: it has no checkpoint of the hasher")
-        _, seq, raw = checkpoint[0]
-        hasher = _hasher(store, raw)
+        version, seq, raw = checkpoint[0]
+        hasher = _hasher(store, raw, version)
         view, reservoir = _items(store)
         return _with_model(store, view, hasher, seq, {}, reservoir)
 
@@ -74,8 +75,9 @@ def reread(store: FolderStore, before: Recovered) -> Recovered:
     missing = ""
     while True:
         try:
-            now = catch_up(store, before, held[1]) if step_by_step else None
-            return recover(store) if now is None else now
+            with refusing(store.manifest.path):
+                now = catch_up(store, before, held[1]) if step_by_step else None
+                return recover(store) if now is None else now
         except BaseException as error:
             store.state, store.seq, store.generation, store.segments = held
             before.hasher._put_back(learner)
@@ -121,17 +123,21 @@ def _apply(store: FolderStore, view: View, reservoir: Reservoir, seq: int) -> tu
         )
     if len(reservoir) != store.state["seated"]:
         raise TableError(f"{store.manifest.path} is damaged: the reservoir has lost items")
+    check_view(view, store.state)
+    check_sample(reservoir, store.state)
     return view, reservoir
 
 
 # ---- the model
 
 
-def _hasher(store: FolderStore, raw: bytes) -> OnlineHasher:
+def _hasher(store: FolderStore, raw: bytes, version: int) -> OnlineHasher:
     try:
-        return from_bytes(raw, "a saved hasher")
+        hasher = from_bytes(raw, "a saved hasher")
     except FormatError as error:
         raise TableError(f"{store.manifest.path}: {error}") from error
+    check_model(hasher, store.config, store.state, version)
+    return hasher
 
 
 def _with_model(
@@ -146,7 +152,7 @@ def _with_model(
     needed = set(view.counts())
     for version, _, raw in store.manifest.models("encoder"):
         if version in needed and version not in known:
-            known[version] = _hasher(store, raw)
+            known[version] = _hasher(store, raw, version)
     if hasattr(hasher, "version_"):
         known.setdefault(int(hasher.version_), frozen(hasher))
     replayed = 0
@@ -195,7 +201,7 @@ def _learn_again(store: FolderStore, hasher: OnlineHasher, batch: tuple[object, 
     checked(f"{store.segments.path_of(first)} (slots {first} to {first + n_rows - 1})", features_crc, X)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # they were given when the batch was ingested
-        learn(hasher, X, unpack_labels(raw))
+        learn(hasher, X, check_labels(unpack_labels(raw), n_rows))
     if hasher.version_ != version or encoder_checksum(frozen(hasher)) != model_crc:
         warnings.warn(
             f"{store.path}: learning slots {first} to {first + n_rows - 1} again gave other bits than at first, as "

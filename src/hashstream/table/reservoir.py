@@ -20,6 +20,7 @@ from hashstream.table.packing import pack_label, unpack_label
 
 __all__ = ["Reservoir", "Seats"]
 
+MAX_SIZE = 1_000_000
 NOBODY = np.empty(0, np.int64)
 NO_KEYS, NO_ROWS = np.empty(0, np.uint64), np.empty((0, 0))
 FREE = np.uint64(2**64 - 1)
@@ -61,6 +62,13 @@ class Seats:
         if "seats.places" not in arrays:
             return cls(left, NOBODY, NOBODY, NO_KEYS, NO_ROWS, [], limit, 0)
         places, slots, keys, rows = (arrays[f"seats.{name}"] for name in ("places", "slots", "keys", "rows"))
+        if (
+            places.dtype != np.int64
+            or slots.dtype != np.int64
+            or keys.dtype != np.uint64
+            or (places < 0).any()
+        ):
+            raise ValueError("the sample's places are not numbers")
         texts = json.loads(arrays["seats.labels"].tobytes())
         labels = [None if text is None else unpack_label(text) for text in texts]
         return cls(left, places, slots, keys, rows, labels, limit, 0)

@@ -10,6 +10,7 @@ from hashstream import hamming
 from hashstream.hashers import OnlineHasher
 from hashstream.table.codes import View
 from hashstream.table.encoders import encode
+from hashstream.table.errors import TableError
 
 __all__ = ["nearest", "nearest_asymmetric", "search_threads", "within"]
 
@@ -90,6 +91,8 @@ def query_values(encoder: OnlineHasher, Q: np.ndarray) -> np.ndarray:
     distance, and those of different versions can stand side by side. A query whose values are all zero has -1s.
     """
     P = encoder.decision_function(Q).astype(np.float64)
+    if not np.isfinite(P).all():
+        raise TableError(f"the hash functions of version {encoder.version_} give NaN or infinity for a query")
     mean = np.abs(P).mean(axis=1, keepdims=True)
     return np.where(mean > 0, P / np.where(mean > 0, mean, 1), -1.0)
 

@@ -24,6 +24,7 @@ from hashstream.table.errors import TableError
 from hashstream.table.folder import FolderStore
 from hashstream.table.history import History
 from hashstream.table.ids import MAX_SLOTS, Index, as_ids, column_of, repeated
+from hashstream.table.integrity import refusing
 from hashstream.table.learning import learn
 from hashstream.table.packing import plain_labels
 from hashstream.table.policies import Facts, Policy, Projected
@@ -99,7 +100,8 @@ class TableWriter:
         self._history: History | None = None  # read when it is first looked at
         if write:
             if isinstance(store, FolderStore):
-                self._policy.restore(store.state["policy"])
+                with refusing(store.path):
+                    self._policy.restore(store.state["policy"])
             self._policy.opened(self)
 
     @change
