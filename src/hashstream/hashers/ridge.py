@@ -11,6 +11,10 @@ and W is the solution of the whole stream's regression from x to its class's cod
 It does not matter in which order or in which batches the rows came, and sums of two streams add up to those of both:
 two learners can be merged (`RidgeHash.merge`). Keeping s_c rather than X^T T leaves the codewords out of the sums, so a
 class may come late, and learners merge whatever codeword each has given a class. W is solved for when it is asked for.
+
+Squares would let one row of a wrong scale outweigh all others, so rows enter the sums as `row_scale.py` rescales them:
+unchanged, as long as no row is more than 10 times as long as the typical row, and no batch's median row is more than
+10 times longer or shorter. The exactness above holds for such streams; see the notes of `RidgeHash` for others.
 """
 
 from __future__ import annotations
@@ -24,9 +28,9 @@ from scipy.sparse import csr_array
 from sklearn.utils.validation import check_is_fitted
 
 from hashstream.hashers.codebooks import CodewordHasher, grow, hadamard_codebook
-from hashstream.hashers.errors import DivergenceError
 from hashstream.hashers.inputs import check_count, is_positive
 from hashstream.hashers.labels import LabelBook, Labels
+from hashstream.hashers.row_scale import RowScale, times_power_of_two
 from hashstream.hashers.sketch import Sketch
 
 __all__ = ["RidgeHash"]
@@ -67,6 +71,8 @@ class RidgeHash(CodewordHasher):
         G; empty with `rank`.
     class_sums_ : (n_classes, d) float64 array
         s_c, in the order of `classes_`.
+    typical_length_, learned_length_ : float
+        The typical length of a row, and its length in the sums: see `row_scale.py`.
     sketch_, sketch_squares_, sketch_taken_, sketch_lost_
         With `rank`, the sketch B of G, as in `SketchHash`; otherwise empty.
     codebook_, class_rows_
@@ -76,6 +82,12 @@ class RidgeHash(CodewordHasher):
     -----
     **Order.** W depends on the order of the stream only through the codewords, where classes first appear in another
     order; with `classes` it does not at all, beyond rounding.
+
+    **Scale.** A row more than 10 times as long as the typical row (the median of the first batch) enters the sums at
+    about the typical length. Where the median of a batch is more than 10 times longer or shorter, the scale has moved:
+    rows enter the sums multiplied back to the first scale, `ridge` weighs what it would if the whole stream had the
+    current scale, and `projection_` is W times a positive number, which changes no code. Of such streams W is the
+    solution for the rows as rescaled, which depends on their order and batches; `merge` brings both sums to one scale.
 
     **Low rank.** With `rank` = l, B^T B + (lost / 2) I stands for G, where lost, at most 2 / l of the sum of all
     squared lengths, is known (`sketch_lost_`). x^T (G + ridge I) x is then off, for every x, by a factor between 1 - e
@@ -178,6 +190,7 @@ class RidgeHash(CodewordHasher):
     def _start(self, X: np.ndarray) -> None:
         d = X.shape[1]
         self._start_codebook()
+        self.typical_length_ = self.learned_length_ = 0.0
         self.class_sums_ = np.zeros((0, d))
         self.gram_ = np.zeros((d, d) if self.rank is None else (0, 0))
         self._keep(Sketch.empty(self.rank or 0, d, X.dtype))
@@ -191,7 +204,15 @@ class RidgeHash(CodewordHasher):
             self.sketch_, self.rank or 0, self.sketch_taken_, self.sketch_lost_, self.sketch_squares_
         )
 
+    def _row_scale(self) -> RowScale:
+        return RowScale(self.typical_length_, self.learned_length_)
+
+    def _keep_scale(self, scale: RowScale) -> None:
+        self.typical_length_, self.learned_length_ = scale.typical, scale.learned
+
     def _learn(self, X: np.ndarray, labels: Labels) -> int:
+        X, scale = self._row_scale().apply(X)
+        self._keep_scale(scale)
         n = len(X)
         numbers = labels.ids[labels.rank]
         classes, first = np.unique(numbers, return_index=True)
@@ -201,34 +222,25 @@ class RidgeHash(CodewordHasher):
         member = csr_array(
             (weights.astype(X.dtype), (numbers, np.arange(n))), shape=(len(self.label_book_), n)
         )
-        with np.errstate(over="ignore", invalid="ignore"):
-            rows = X if self.forgetting == 1 else np.sqrt(weights).astype(X.dtype)[:, None] * X
-            gram = rows.T @ rows if self.rank is None else self.gram_
-            self._add(member @ X, gram, rows, float(self.forgetting) ** n)
+        rows = X if self.forgetting == 1 else np.sqrt(weights).astype(X.dtype)[:, None] * X
+        gram = rows.T @ rows if self.rank is None else self.gram_
+        self._add(member @ X, gram, rows, float(self.forgetting) ** n)
         return n
 
     def _add(self, sums: np.ndarray, gram: np.ndarray, rows: np.ndarray, faded: float) -> None:
-        """Further sums beside those there are, which count `faded` of what they did; or DivergenceError.
+        """Further sums beside those there are, which count `faded` of what they did.
 
         gram: what G grows by, without `rank`; rows: what goes into its sketch, with it.
         """
         self.class_sums_ = faded * padded(self.class_sums_, len(sums)) + sums
         if self.rank is None:
             self.gram_ = faded * self.gram_ + gram if faded < 1 else self.gram_ + gram
-            size = float(np.trace(self.gram_))
         else:
             sketch = self._sketch()
             if faded < 1:
                 scale = sketch.rows.dtype.type(np.sqrt(faded))
                 sketch = replace(sketch, rows=scale * sketch.rows, lost=faded * sketch.lost, squares=None)
-            sketch = sketch.insert(rows)
-            self._keep(sketch)
-            size = float(np.einsum("ij,ij->", sketch.rows, sketch.rows, dtype=np.float64))
-        if not np.isfinite(size):
-            raise DivergenceError(
-                "the features are too large: the sum of their squares is not finite. "
-                "The model is as before the call. Scale the features down."
-            )
+            self._keep(sketch.insert(rows))
         self._solved: dict[
             str, np.ndarray
         ] = {}  # filled by `projection_`, never before a new one is put in place
@@ -261,16 +273,23 @@ class RidgeHash(CodewordHasher):
             )
             number = {label: c for c, label in enumerate(self.label_book_.classes)}
             numbers = np.array([number[label] for label in labels], np.intp)
-            lost, n, version, seen = (
+            lost, n, version, seen, gram, rows = (
                 other.sketch_lost_,
                 other.n_seen_,
                 other.version_,
                 other.class_sums_[learned],
+                other.gram_,
+                other.sketch_,
             )
+            scale = self._row_scale().follow(other.typical_length_)
+            if exponent := scale.exponent - other._row_scale().exponent:
+                seen, rows = times_power_of_two(seen, exponent), times_power_of_two(rows, exponent)
+                gram, lost = times_power_of_two(gram, 2 * exponent), lost * 4.0**exponent
+            self._keep_scale(scale)
             self._give_codewords(numbers)
             sums = np.zeros((len(number), seen.shape[1]))
             sums[numbers] = seen
-            self._add(sums, other.gram_, other.sketch_, float(self.forgetting) ** n)
+            self._add(sums, gram, rows, float(self.forgetting) ** n)
             self.sketch_lost_ = self.sketch_lost_ + lost
             self.n_seen_ += n
             self.version_ += version
@@ -291,25 +310,31 @@ class RidgeHash(CodewordHasher):
         return solved["W"]
 
     def _solve(self) -> np.ndarray:
-        """W = (G + ridge I)^-1 (sum over c of s_c t_c^T)."""
+        """W = (G + ridge I)^-1 (sum over c of s_c t_c^T), times any positive number where the scale has moved."""
         dtype = np.dtype(self.dtype_)
+        exponent = self._row_scale().exponent
+        ridge = float(
+            np.ldexp(self.ridge, min(max(2 * exponent, -900), 900))
+        )  # of W's size at the current scale
         learned = np.flatnonzero(self.class_rows_ >= 0)
         M = self.class_sums_[learned].T @ self.codeword(learned).astype(np.float64)
         if self.rank is None:
             G = self.gram_.copy()
-            G[np.diag_indices(len(G))] += self.ridge + np.finfo(dtype).eps * np.trace(G)
+            G[np.diag_indices(len(G))] += ridge + np.finfo(dtype).eps * np.trace(G)
             try:
                 W = cho_solve(cho_factor(G, lower=True, overwrite_a=True, check_finite=False), M)
             except LinAlgError:  # G is far from what its rounding allows: another basis, the same equations
                 values, U = np.linalg.eigh(G)
-                W = U @ ((U.T @ M) / np.maximum(values, self.ridge)[:, None])
+                W = U @ ((U.T @ M) / np.maximum(values, ridge)[:, None])
         else:
             # Rows of B are orthogonal: (B^T B + t I)^-1 = (I - B^T diag(1 / (squares + t)) B) / t
             sketch = self._sketch().ordered()
             assert sketch.squares is not None
             B, squares = sketch.rows.astype(np.float64), sketch.squares.astype(np.float64)
-            t = self.ridge + sketch.lost / 2 + np.finfo(dtype).eps * squares.sum()
+            t = ridge + sketch.lost / 2 + np.finfo(dtype).eps * squares.sum()
             W = (M - B.T @ ((B @ M) / (squares + t)[:, None])) / t
+        if exponent and W.any():
+            W = W / (np.abs(W).max() * self.learned_length_)
         return np.ascontiguousarray(W, dtype=dtype)
 
 
