@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import hashstream as hs
-from hashstream.hashers.row_scale import LONG, RowScale, times_power_of_two
+from hashstream.hashers.row_scale import MOVED, RowScale, times_power_of_two
 
 TRAIN, QUERIES = 1000, 150
 SLACK = 0.01
@@ -177,7 +177,7 @@ def test_rows_of_zeros_say_nothing() -> None:
 def test_the_scale_moves_with_the_median_and_only_then() -> None:
     row = np.ones((1, 4))
     _, scale = RowScale().apply(row)
-    for factor in (LONG, 1 / LONG):
+    for factor in (MOVED, 1 / MOVED):
         assert scale.apply(factor * row)[1] == scale
     learned, moved = scale.apply(1000 * row)
     assert moved == RowScale(2000.0, 2.0)
@@ -236,3 +236,14 @@ def test_merging_a_learner_of_zeros() -> None:
         np.testing.assert_array_equal(
             merged.transform(X), hs.RidgeHash(16, random_state=0).fit(X, y).transform(X)
         )
+
+
+def test_ridge_is_exact_for_the_rows_as_rescaled() -> None:
+    X, y = classes(0, np.float64)
+    X[40] *= 1e12
+    hasher = hs.RidgeHash(16, random_state=0).fit(X, y)
+    rows, _ = RowScale().apply(X[:1000])  # its batch size
+    rows = np.vstack([rows, X[1000:]])
+    T = hasher.codeword([hasher.classes_.index(label) for label in y.tolist()]).astype(float)
+    expected = np.linalg.solve(rows.T @ rows + np.eye(20), rows.T @ T)
+    np.testing.assert_allclose(hasher.projection_, expected, rtol=0, atol=1e-10)

@@ -56,7 +56,6 @@ AUTO_RATE = 1.0
 AUTO_PASSES = 4
 AUTO_ROWS = 100
 BALANCE = 3.0
-AUTO_MOVED = 4.0  # W follows a scale of batches that moves by less
 EXPLODED = 1e3
 
 
@@ -288,7 +287,7 @@ class FCOH(OnlineHasher):
 
     def _learn(self, X: np.ndarray, labels: Labels) -> int:
         if self._automatic:
-            X, scale = RowScale(self.typical_length_, self.learned_length_).apply(X, AUTO_MOVED)
+            X, scale = RowScale(self.typical_length_, self.learned_length_).apply(X)
             self.typical_length_, self.learned_length_ = scale.typical, scale.learned
         if not self.scaled_:
             self._scale(X)

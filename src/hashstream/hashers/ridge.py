@@ -13,8 +13,8 @@ two learners can be merged (`RidgeHash.merge`). Keeping s_c rather than X^T T le
 class may come late, and learners merge whatever codeword each has given a class. W is solved for when it is asked for.
 
 Squares would let one row of a wrong scale outweigh all others, so rows enter the sums as `row_scale.py` rescales them:
-unchanged, as long as no row is more than 10 times as long as the typical row, and no batch's median row is more than
-10 times longer or shorter. The exactness above holds for such streams; see the notes of `RidgeHash` for others.
+unchanged, as long as no row is more than 10 times as long as the typical row, and no batch's median row is more than 4
+times longer or shorter. The exactness above holds for such streams; see the notes of `RidgeHash` for others.
 """
 
 from __future__ import annotations
@@ -30,10 +30,13 @@ from sklearn.utils.validation import check_is_fitted
 from hashstream.hashers.codebooks import CodewordHasher, grow, hadamard_codebook
 from hashstream.hashers.inputs import check_count, is_positive
 from hashstream.hashers.labels import LabelBook, Labels
-from hashstream.hashers.row_scale import RowScale, times_power_of_two
+from hashstream.hashers.row_scale import LONG, MOVED, RowScale, times_power_of_two
 from hashstream.hashers.sketch import Sketch
 
 __all__ = ["RidgeHash"]
+
+FEW = 10
+"""The median length of fewer rows says less about the scale."""
 
 
 class RidgeHash(CodewordHasher):
@@ -84,10 +87,11 @@ class RidgeHash(CodewordHasher):
     order; with `classes` it does not at all, beyond rounding.
 
     **Scale.** A row more than 10 times as long as the typical row (the median of the first batch) enters the sums at
-    about the typical length. Where the median of a batch is more than 10 times longer or shorter, the scale has moved:
-    rows enter the sums multiplied back to the first scale, `ridge` weighs what it would if the whole stream had the
-    current scale, and `projection_` is W times a positive number, which changes no code. Of such streams W is the
-    solution for the rows as rescaled, which depends on their order and batches; `merge` brings both sums to one scale.
+    about the typical length. Where the median of a batch is more than 4 times longer or shorter (10 times for fewer
+    than 10 rows), the scale has moved: rows enter the sums multiplied back to the first scale, `ridge` weighs what it
+    would if the whole stream had the current scale, and `projection_` is W times a positive number, which changes no
+    code. For such streams W is the solution for the rows as rescaled, which depends on their order and batches; `merge`
+    brings both sums to one scale.
 
     **Low rank.** With `rank` = l, B^T B + (lost / 2) I stands for G, where lost, at most 2 / l of the sum of all
     squared lengths, is known (`sketch_lost_`). x^T (G + ridge I) x is then off, for every x, by a factor between 1 - e
@@ -211,7 +215,7 @@ class RidgeHash(CodewordHasher):
         self.typical_length_, self.learned_length_ = scale.typical, scale.learned
 
     def _learn(self, X: np.ndarray, labels: Labels) -> int:
-        X, scale = self._row_scale().apply(X)
+        X, scale = self._row_scale().apply(X, MOVED if len(X) >= FEW else LONG)
         self._keep_scale(scale)
         n = len(X)
         numbers = labels.ids[labels.rank]
@@ -281,7 +285,7 @@ class RidgeHash(CodewordHasher):
                 other.gram_,
                 other.sketch_,
             )
-            scale = self._row_scale().follow(other.typical_length_)
+            scale = self._row_scale().follow(other.typical_length_, LONG)
             if exponent := scale.exponent - other._row_scale().exponent:
                 seen, rows = times_power_of_two(seen, exponent), times_power_of_two(rows, exponent)
                 gram, lost = times_power_of_two(gram, 2 * exponent), lost * 4.0**exponent

@@ -6,9 +6,9 @@ follow features that move by orders of magnitude. `RowScale.apply` therefore res
 encoding), and only in two cases:
 
 - The scale moves. The typical length is the median length of the rows of the first batch. A batch whose own median is
-  more than a factor of `moved` away sets a new typical length; from then on rows are multiplied by what takes the new
-  typical length back to the first.
-- A row is more than `LONG` times the typical length. It is learned from at about the typical length.
+  more than `MOVED` times longer or shorter sets a new typical length; from then on rows are multiplied by what takes
+  the new typical length back to the first.
+- A row is more than `LONG` times as long as the typical row. It is learned from at about the typical length.
 
 All other features are returned unchanged, bit for bit. Rows are multiplied by powers of two only, which is exact.
 """
@@ -21,8 +21,9 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["LONG", "RowScale", "times_power_of_two"]
+__all__ = ["LONG", "MOVED", "RowScale", "times_power_of_two"]
 
+MOVED = 4.0
 LONG = 10.0
 """In MNIST, CIFAR-10 and Tiny-ImageNet features no row is longer than twice the median, or shorter than a quarter."""
 SQUARABLE = 1e10
@@ -45,7 +46,7 @@ class RowScale:
         """Rows are learned from at 2^exponent times their length; 0 as long as the scale has not moved."""
         return 0 if self.typical == self.learned else round(log2(self.learned) - log2(self.typical))
 
-    def apply(self, X: np.ndarray, moved: float = LONG) -> tuple[np.ndarray, RowScale]:
+    def apply(self, X: np.ndarray, moved: float = MOVED) -> tuple[np.ndarray, RowScale]:
         """X (n, d) at the scale to learn from (X itself if that is its own), and the scale after these rows."""
         with np.errstate(over="ignore"):
             squares = np.vecdot(X, X)
@@ -63,7 +64,7 @@ class RowScale:
         exponents[long] = np.rint(log2(scale.learned) - np.log2(lengths[long]))
         return times_power_of_two(X, exponents) if exponents.any() else X, scale
 
-    def follow(self, length: float, moved: float = LONG) -> RowScale:
+    def follow(self, length: float, moved: float = MOVED) -> RowScale:
         """The scale after rows whose median length is `length`; 0 says nothing."""
         if not self.typical and length:
             return RowScale(length, min(max(length, 1 / SQUARABLE), SQUARABLE))
