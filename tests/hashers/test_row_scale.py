@@ -37,11 +37,13 @@ def long_rows(factor: float, count: int = 5) -> np.ndarray:
 def mean_score(
     method: type, scale: np.ndarray | float, n_bits: int, batch: int, dtype: type = np.float32
 ) -> float:
-    """mAP of a method that learned rows of these scales, over two seeds. Queries and database are not scaled."""
+    """mAP of a method that learned rows of these scales, over two seeds. All is encoded at the last scale."""
     scores = []
     for seed in range(2):
         X, y = classes(seed, dtype)
-        Z = (X[:TRAIN].astype(np.float64) * np.reshape(scale, (-1, 1))).astype(dtype)
+        scales = np.broadcast_to(scale, TRAIN)
+        Z = (X[:TRAIN] * scales[:, None]).astype(dtype)
+        X = (X * scales[-1]).astype(dtype)
         hasher = method(n_bits, random_state=seed)
         for start in range(0, TRAIN, batch):
             hasher.partial_fit(Z[start : start + batch], y[start : start + batch])
@@ -211,6 +213,18 @@ def test_state_survives_saving_and_a_failed_call(tmp_path) -> None:
         for model in (hasher, loaded):
             model.partial_fit(X[200:300], y[200:300])
         np.testing.assert_array_equal(loaded.transform(X), hasher.transform(X))
+
+
+@METHODS
+def test_a_model_without_this_state_learns_on(method) -> None:
+    """As one saved before there was any: the next batch sets the typical length."""
+    X, y = classes(0)
+    hasher, older = (method(16, random_state=0).fit(X[:100], y[:100]) for _ in range(2))
+    del older.typical_length_, older.learned_length_
+    for model in (hasher, older):
+        model.partial_fit(X[100:200], y[100:200])
+    np.testing.assert_array_equal(older.projection_, hasher.projection_)
+    assert older.typical_length_ > 0
 
 
 # ---- merging

@@ -287,7 +287,7 @@ class FCOH(OnlineHasher):
 
     def _learn(self, X: np.ndarray, labels: Labels) -> int:
         if self._automatic:
-            X, scale = RowScale(self.typical_length_, self.learned_length_).apply(X)
+            X, scale = RowScale.of(self).apply(X)
             self.typical_length_, self.learned_length_ = scale.typical, scale.learned
         if not self.scaled_:
             self._scale(X)

@@ -208,14 +208,11 @@ class RidgeHash(CodewordHasher):
             self.sketch_, self.rank or 0, self.sketch_taken_, self.sketch_lost_, self.sketch_squares_
         )
 
-    def _row_scale(self) -> RowScale:
-        return RowScale(self.typical_length_, self.learned_length_)
-
     def _keep_scale(self, scale: RowScale) -> None:
         self.typical_length_, self.learned_length_ = scale.typical, scale.learned
 
     def _learn(self, X: np.ndarray, labels: Labels) -> int:
-        X, scale = self._row_scale().apply(X, MOVED if len(X) >= FEW else LONG)
+        X, scale = RowScale.of(self).apply(X, MOVED if len(X) >= FEW else LONG)
         self._keep_scale(scale)
         n = len(X)
         numbers = labels.ids[labels.rank]
@@ -285,8 +282,8 @@ class RidgeHash(CodewordHasher):
                 other.gram_,
                 other.sketch_,
             )
-            scale = self._row_scale().follow(other.typical_length_, LONG)
-            if exponent := scale.exponent - other._row_scale().exponent:
+            scale = RowScale.of(self).follow(RowScale.of(other).typical, LONG)
+            if exponent := scale.exponent - RowScale.of(other).exponent:
                 seen, rows = times_power_of_two(seen, exponent), times_power_of_two(rows, exponent)
                 gram, lost = times_power_of_two(gram, 2 * exponent), lost * 4.0**exponent
             self._keep_scale(scale)
@@ -316,7 +313,7 @@ class RidgeHash(CodewordHasher):
     def _solve(self) -> np.ndarray:
         """W = (G + ridge I)^-1 (sum over c of s_c t_c^T), times any positive number where the scale has moved."""
         dtype = np.dtype(self.dtype_)
-        exponent = self._row_scale().exponent
+        exponent = RowScale.of(self).exponent
         ridge = float(
             np.ldexp(self.ridge, min(max(2 * exponent, -900), 900))
         )  # of W's size at the current scale

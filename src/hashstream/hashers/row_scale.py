@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from math import log2
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
@@ -40,6 +40,11 @@ class RowScale:
 
     typical: float = 0.0
     learned: float = 0.0
+
+    @classmethod
+    def of(cls, hasher: Any) -> Self:
+        """The scale that a method keeps as state; a model saved before this was state has none yet."""
+        return cls(getattr(hasher, "typical_length_", 0.0), getattr(hasher, "learned_length_", 0.0))
 
     @property
     def exponent(self) -> int:
