@@ -24,8 +24,9 @@ import numpy as np
 __all__ = ["LONG", "MOVED", "RowScale", "times_power_of_two"]
 
 MOVED = 4.0
+"""A W that is learned at one scale still learns at scales this near to it."""
 LONG = 10.0
-"""In MNIST, CIFAR-10 and Tiny-ImageNet features no row is longer than twice the median, or shorter than a quarter."""
+"""In digits, MNIST, CIFAR-10 and Tiny-ImageNet features no row is longer than twice the median, or below a quarter."""
 SQUARABLE = 1e10
 """Lengths up to this, and down to its inverse, can be squared and summed in single precision."""
 
