@@ -220,7 +220,9 @@ def test_a_model_without_this_state_learns_on(method) -> None:
     """As one saved before there was any: the next batch sets the typical length."""
     X, y = classes(0)
     hasher, older = (method(16, random_state=0).fit(X[:100], y[:100]) for _ in range(2))
-    del older.typical_length_, older.learned_length_
+    for name in ("typical_length_", "learned_length_", "longest_length_"):
+        vars(older).pop(name, None)
+    np.testing.assert_array_equal(older.transform(X), hasher.transform(X))
     for model in (hasher, older):
         model.partial_fit(X[100:200], y[100:200])
     np.testing.assert_array_equal(older.projection_, hasher.projection_)
@@ -261,3 +263,12 @@ def test_ridge_is_exact_for_the_rows_as_rescaled() -> None:
     T = hasher.codeword([hasher.classes_.index(label) for label in y.tolist()]).astype(float)
     expected = np.linalg.solve(rows.T @ rows + np.eye(20), rows.T @ T)
     np.testing.assert_allclose(hasher.projection_, expected, rtol=0, atol=1e-10)
+
+
+def test_a_dark_end_does_not_make_the_ridge_heavy() -> None:
+    """`ridge` weighs what it would beside the longest rows, as it does where rows are not rescaled."""
+    X, y = classes(0)
+    plain = hs.RidgeHash(32, random_state=0).fit(X[:900], y[:900])
+    dark = hs.RidgeHash(32, random_state=0).fit(X[:900], y[:900])
+    dark.partial_fit(1e-10 * X[900:TRAIN], y[900:TRAIN])
+    assert np.unpackbits(plain.transform(X) ^ dark.transform(X)).mean() < 0.02

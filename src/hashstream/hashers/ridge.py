@@ -74,8 +74,8 @@ class RidgeHash(CodewordHasher):
         G; empty with `rank`.
     class_sums_ : (n_classes, d) float64 array
         s_c, in the order of `classes_`.
-    typical_length_, learned_length_ : float
-        The typical length of a row, and its length in the sums: see `row_scale.py`.
+    typical_length_, learned_length_, longest_length_ : float
+        The typical length of a row, its length in the sums, and the largest typical length so far: see `row_scale.py`.
     sketch_, sketch_squares_, sketch_taken_, sketch_lost_
         With `rank`, the sketch B of G, as in `SketchHash`; otherwise empty.
     codebook_, class_rows_
@@ -89,9 +89,9 @@ class RidgeHash(CodewordHasher):
     **Scale.** A row more than 10 times as long as the typical row (the median of the first batch) enters the sums at
     about the typical length. Where the median of a batch is more than 4 times longer or shorter (10 times for fewer
     than 10 rows), the scale has moved: rows enter the sums multiplied back to the first scale, `ridge` weighs what it
-    would if the whole stream had the current scale, and `projection_` is W times a positive number, which changes no
-    code. For such streams W is the solution for the rows as rescaled, which depends on their order and batches; `merge`
-    brings both sums to one scale.
+    would if the whole stream had the largest scale so far, and `projection_` is W times a positive number, which
+    changes no code. For such streams W is the solution for the rows as rescaled, which depends on their order and
+    batches; `merge` brings both sums to one scale.
 
     **Low rank.** With `rank` = l, B^T B + (lost / 2) I stands for G, where lost, at most 2 / l of the sum of all
     squared lengths, is known (`sketch_lost_`). x^T (G + ridge I) x is then off, for every x, by a factor between 1 - e
@@ -194,7 +194,7 @@ class RidgeHash(CodewordHasher):
     def _start(self, X: np.ndarray) -> None:
         d = X.shape[1]
         self._start_codebook()
-        self.typical_length_ = self.learned_length_ = 0.0
+        self.typical_length_ = self.learned_length_ = self.longest_length_ = 0.0
         self.class_sums_ = np.zeros((0, d))
         self.gram_ = np.zeros((d, d) if self.rank is None else (0, 0))
         self._keep(Sketch.empty(self.rank or 0, d, X.dtype))
@@ -210,6 +210,10 @@ class RidgeHash(CodewordHasher):
 
     def _keep_scale(self, scale: RowScale) -> None:
         self.typical_length_, self.learned_length_ = scale.typical, scale.learned
+        self.longest_length_ = max(self._longest(), scale.typical)
+
+    def _longest(self) -> float:
+        return float(getattr(self, "longest_length_", 0.0))  # none in models saved before it was state
 
     def _learn(self, X: np.ndarray, labels: Labels) -> int:
         X, scale = RowScale.of(self).apply(X, MOVED if len(X) >= FEW else LONG)
@@ -286,7 +290,9 @@ class RidgeHash(CodewordHasher):
             if exponent := scale.exponent - RowScale.of(other).exponent:
                 seen, rows = times_power_of_two(seen, exponent), times_power_of_two(rows, exponent)
                 gram, lost = times_power_of_two(gram, 2 * exponent), lost * 4.0**exponent
+            longest = other._longest()
             self._keep_scale(scale)
+            self.longest_length_ = max(self.longest_length_, longest)
             self._give_codewords(numbers)
             sums = np.zeros((len(number), seen.shape[1]))
             sums[numbers] = seen
@@ -313,10 +319,9 @@ class RidgeHash(CodewordHasher):
     def _solve(self) -> np.ndarray:
         """W = (G + ridge I)^-1 (sum over c of s_c t_c^T), times any positive number where the scale has moved."""
         dtype = np.dtype(self.dtype_)
-        exponent = RowScale.of(self).exponent
-        ridge = float(
-            np.ldexp(self.ridge, min(max(2 * exponent, -900), 900))
-        )  # of W's size at the current scale
+        scale = RowScale.of(self)
+        largest = replace(scale, typical=max(self._longest(), scale.typical)).exponent
+        ridge = float(np.ldexp(self.ridge, min(max(2 * largest, -900), 900)))
         learned = np.flatnonzero(self.class_rows_ >= 0)
         M = self.class_sums_[learned].T @ self.codeword(learned).astype(np.float64)
         if self.rank is None:
@@ -334,7 +339,7 @@ class RidgeHash(CodewordHasher):
             B, squares = sketch.rows.astype(np.float64), sketch.squares.astype(np.float64)
             t = ridge + sketch.lost / 2 + np.finfo(dtype).eps * squares.sum()
             W = (M - B.T @ ((B @ M) / (squares + t)[:, None])) / t
-        if exponent and W.any():
+        if scale.exponent and W.any():
             W = W / (np.abs(W).max() * self.learned_length_)
         return np.ascontiguousarray(W, dtype=dtype)
 
