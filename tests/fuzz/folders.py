@@ -308,4 +308,4 @@ def ask(table: HashTable) -> None:
 
 
 if __name__ == "__main__":
-    runner.main("tests.fuzz.folders", __doc__, try_case, lambda _: folders() and None)
+    runner.main("tests.fuzz.folders", __doc__, try_case, folders)

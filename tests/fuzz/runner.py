@@ -46,26 +46,26 @@ class Counts:
 
 
 def run(
-    module: str, seconds: float | None = None, count: int | None = None, seed: int = 0, option: str = ""
+    module: str, seconds: float | None = None, count: int | None = None, seed: int = 0
 ) -> Counts:
     """Try `count` cases, or as many as `seconds` allow (both: whichever ends first; neither: 1,000 cases).
 
-    module : of the fuzzer, by name. option : handed on to it.
+    module : of the fuzzer, by name.
     """
     if seconds is None and count is None:
         count = 1000
     stop = time.monotonic() + seconds if seconds is not None else float("inf")
     counts = Counts(seed)
     while time.monotonic() < stop and (count is None or counts.cases < count):
-        _run_child(module, counts, count, stop, option)
+        _run_child(module, counts, count, stop)
     return counts
 
 
-def _run_child(module: str, counts: Counts, count: int | None, stop: float, option: str) -> None:
+def _run_child(module: str, counts: Counts, count: int | None, stop: float) -> None:
     """Have one child try cases from `counts.cases` on, until it is done, out of time, or lost."""
     last = 1 << 60 if count is None else count
     child = subprocess.Popen(
-        [sys.executable, "-m", module, "--worker", str(counts.seed), str(counts.cases), str(last), "--option", option],
+        [sys.executable, "-m", module, "--worker", str(counts.seed), str(counts.cases), str(last)],
         cwd=ROOT,
         env={
             **os.environ,
@@ -115,10 +115,8 @@ def limit_memory() -> None:
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
 
 
-def main(
-    module: str, description: str | None, try_case: TryCase, prepare: Callable[[str], None] | None = None
-) -> None:
-    """The command line of a fuzzer. prepare : called once in a process, with the option, before memory is limited."""
+def main(module: str, description: str | None, try_case: TryCase, prepare: Callable[[], object]) -> None:
+    """The command line of a fuzzer. prepare : called once in a process, before memory is limited."""
     parser = argparse.ArgumentParser(
         description=description, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -127,15 +125,13 @@ def main(
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--case", type=int, help="one case, in this process")
     parser.add_argument("--worker", type=int, nargs=3, help=argparse.SUPPRESS)
-    parser.add_argument("--option", default="", help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.worker is None and given.case is None:
-        counts = run(module, given.seconds, given.count, given.seed, given.option)
+        counts = run(module, given.seconds, given.count, given.seed)
         print(counts, *counts.problems, sep="\n")
         sys.exit(bool(counts.problems))
     warnings.simplefilter("ignore")
-    if prepare is not None:
-        prepare(given.option)
+    prepare()
     with tempfile.TemporaryDirectory() as folder:
         if given.case is not None:
             print(try_case(given.seed, given.case, Path(folder)))

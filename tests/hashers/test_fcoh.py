@@ -231,10 +231,10 @@ def test_auto_takes_any_scale_of_init(digits, scale: float) -> None:
     assert retrieval(hasher, X, y) > 0.6
 
 
-def test_features_beyond_the_precision_are_said() -> None:
+def test_auto_with_lambdas_beyond_the_precision_raises() -> None:
     X, y = unit_stream(50)
-    with pytest.raises(hs.DivergenceError, match="rescale"):
-        hs.FCOH(8, random_state=0).fit((X * 1e30).astype(np.float32), y)
+    with pytest.raises(hs.DivergenceError, match="smaller lambda1"):
+        hs.FCOH(8, lambda1=1e308, lambda2=1e308, random_state=0).fit(X, y)
 
 
 def test_a_batch_without_any_label_moves_nothing_but_the_mean() -> None:

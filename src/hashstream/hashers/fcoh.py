@@ -11,9 +11,10 @@ of label, with the W that the class before it has left:
 
 `fcoh_steps.py` computes these steps without touching W between them. What this file adds to the paper, and when:
 
-- Only with ``learning_rate="auto"``: the step scales itself (`Rate`); W0 and the steps are damped along the stream's
-  mean, so that features need not be centred; the class means stand beside the batch as samples, so that a class
-  that a small batch lacks is not forgotten; the codes come from the averaged iterate.
+- Only with ``learning_rate="auto"``: the step scales itself (`Rate`); rows are rescaled where the features' scale moves
+  or a row is far longer than the others, and only there (`row_scale.py`); W0 and the steps are damped along the
+  stream's mean, so that features need not be centred; the class means stand beside the batch as samples, so that a
+  class that a small batch lacks is not forgotten; the codes come from the averaged iterate.
 - Always: a class that appears late starts with count 0, which the paper says only for its first batch.
 - Multi-label batches, which the paper leaves for later: see `FCOH`.
 """
@@ -43,6 +44,7 @@ from hashstream.hashers.fcoh_steps import (
 )
 from hashstream.hashers.inputs import check_count, is_positive
 from hashstream.hashers.labels import Labels
+from hashstream.hashers.row_scale import RowScale
 from hashstream.hashers.state_fields import MAX_COUNT, Array, Field, Flag, ListOf, Real, Whole
 
 __all__ = ["FCOH"]
@@ -69,9 +71,10 @@ class FCOH(OnlineHasher):
         r, the length of a code.
     learning_rate : "auto" or float
         "auto": every step takes its length from its own curvature, and the codes come from the averaged iterate; no
-        setting depends on the scale, the centring or the number of the features, the bits or the size of a batch. A
-        batch is then learned in pieces of at most 100 rows (one step for each class and batch makes large batches
-        weak). A float is mu in the paper's equations, and, with lambdas given as numbers, nothing is added to them.
+        setting depends on the scale, the centring or the number of the features, the bits or the size of a batch. The
+        scale may move within the stream, and single rows may be longer by any factor. A batch is learned in pieces of
+        at most 100 rows (one step for each class and batch makes large batches weak).
+        A float is mu in the paper's equations, and, with lambdas given as numbers, nothing is added to them.
     lambda1 : float
         Weight of similar pairs.
     lambda2 : "balanced" or float
@@ -110,9 +113,11 @@ class FCOH(OnlineHasher):
     iterate_ : (d, n_bits) array
         W of the last step; `projection_` is its running average with ``learning_rate="auto"``, and W itself otherwise.
     class_means_ : (n_classes, d) array
-        xbar_c, in the order of `classes_`.
+        xbar_c, in the order of `classes_`; with "auto", of the rows as they were rescaled for learning.
     class_counts_ : (n_classes,) int64 array
         N_c.
+    typical_length_, learned_length_ : float
+        With "auto", the typical length of a row, and its length in learning: see `row_scale.py`.
 
     Notes
     -----
@@ -150,6 +155,7 @@ class FCOH(OnlineHasher):
         "steps_": Real(low=0),
         "curvature_": Real(low=0),
         "scaled_": Flag(),
+        **RowScale.FIELDS,
     }
     multilabel = True
 
@@ -256,6 +262,10 @@ class FCOH(OnlineHasher):
         d = self.iterate_.shape[0]
         return np.array(self.mean_rows_, dtype=self.iterate_.dtype).reshape(len(self.mean_rows_), d)
 
+    def _check_state(self) -> None:
+        super()._check_state()
+        RowScale.of(self).check()
+
     def _start(self, X: np.ndarray) -> None:
         d = X.shape[1]
         W = initial_projection(self.init, self.rng_, d, self.n_bits, X.dtype)
@@ -268,6 +278,7 @@ class FCOH(OnlineHasher):
         self.steps_ = 0.0
         self.curvature_ = 0.0
         self.scaled_ = not self._automatic
+        self.typical_length_ = self.learned_length_ = 0.0
         self.iterate_ = self.projection_ = W
 
     def _scale(self, X: np.ndarray) -> None:
@@ -295,6 +306,9 @@ class FCOH(OnlineHasher):
     # ---- learning
 
     def _learn(self, X: np.ndarray, labels: Labels) -> int:
+        if self._automatic:
+            X, scale = RowScale.of(self).apply(X)
+            scale.keep(self)
         if not self.scaled_:
             self._scale(X)
         with np.errstate(over="ignore", invalid="ignore"):
@@ -319,9 +333,7 @@ class FCOH(OnlineHasher):
     def _diverged(self, before: float, after: float) -> NoReturn:
         grew = f"projections grew from {before:.3g} to {after:.3g} within one batch; the model is as before the call."
         if self._automatic:
-            raise DivergenceError(
-                f"{grew} The features are beyond what {self.dtype_} can square: rescale them."
-            )
+            raise DivergenceError(f"{grew} Take a smaller lambda1 and lambda2.")
         raise DivergenceError(
             f"learning_rate={self.learning_rate!r} is too large for this data: {grew} "
             'Take a smaller learning_rate, or learning_rate="auto".'

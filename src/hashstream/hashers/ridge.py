@@ -11,6 +11,10 @@ and W is the solution of the whole stream's regression from x to its class's cod
 It does not matter in which order or in which batches the rows came, and sums of two streams add up to those of both:
 two learners can be merged (`RidgeHash.merge`). Keeping s_c rather than X^T T leaves the codewords out of the sums, so a
 class may come late, and learners merge whatever codeword each has given a class. W is solved for when it is asked for.
+
+Squares would let one row of a wrong scale outweigh all others, so rows enter the sums as `row_scale.py` rescales them:
+unchanged, as long as no row is more than 10 times as long as the typical row, and no batch's median row is more than 4
+times longer or shorter. The exactness above holds for such streams; see the notes of `RidgeHash` for others.
 """
 
 from __future__ import annotations
@@ -27,10 +31,14 @@ from hashstream.hashers.codebooks import MAX_CLASSES, CodewordHasher, grow, hada
 from hashstream.hashers.errors import DivergenceError
 from hashstream.hashers.inputs import check_count, is_positive
 from hashstream.hashers.labels import LabelBook, Labels
+from hashstream.hashers.row_scale import LONG, MOVED, RowScale, times_power_of_two
 from hashstream.hashers.sketch import MAX_SIZE, Sketch, check_places
 from hashstream.hashers.state_fields import Array, Field, Real, Whole
 
 __all__ = ["RidgeHash"]
+
+FEW = 10
+"""The median length of fewer rows says less about the scale."""
 
 
 class RidgeHash(CodewordHasher):
@@ -68,6 +76,8 @@ class RidgeHash(CodewordHasher):
         G; empty with `rank`.
     class_sums_ : (n_classes, d) float64 array
         s_c, in the order of `classes_`.
+    typical_length_, learned_length_, longest_length_ : float
+        The typical length of a row, its length in the sums, and the largest typical length so far: see `row_scale.py`.
     sketch_, sketch_squares_, sketch_taken_, sketch_lost_
         With `rank`, the sketch B of G, as in `SketchHash`; otherwise empty.
     codebook_, class_rows_
@@ -77,6 +87,13 @@ class RidgeHash(CodewordHasher):
     -----
     **Order.** W depends on the order of the stream only through the codewords, where classes first appear in another
     order; with `classes` it does not at all, beyond rounding.
+
+    **Scale.** A row more than 10 times as long as the typical row (the median of the first batch) enters the sums at
+    about the typical length. Where the median of a batch is more than 4 times longer or shorter (10 times for fewer
+    than 10 rows), the scale has moved: rows enter the sums multiplied back to the first scale, `ridge` weighs what it
+    would if the whole stream had the largest scale so far, and `projection_` is W times a positive number, which
+    changes no code. For such streams W is the solution for the rows as rescaled, which depends on their order and
+    batches; `merge` brings both sums to one scale.
 
     **Low rank.** With `rank` = l, B^T B + (lost / 2) I stands for G, where lost, at most 2 / l of the sum of all
     squared lengths, is known (`sketch_lost_`). x^T (G + ridge I) x is then off, for every x, by a factor between 1 - e
@@ -114,6 +131,8 @@ class RidgeHash(CodewordHasher):
         "sketch_squares_": Array("l", low=0, or_none=True),
         "sketch_taken_": Whole(),
         "sketch_lost_": Real(low=0),
+        "longest_length_": Real(low=0),
+        **RowScale.FIELDS,
     }
 
     def __init__(
@@ -202,10 +221,12 @@ class RidgeHash(CodewordHasher):
             raise ValueError("gram_ must be (d, d) without rank, and empty with it")
         if self.rank is None and len(self.sketch_):
             raise ValueError("sketch_ must be empty without rank")
+        RowScale.of(self).check()
 
     def _start(self, X: np.ndarray) -> None:
         d = X.shape[1]
         self._start_codebook()
+        self.typical_length_ = self.learned_length_ = self.longest_length_ = 0.0
         self.class_sums_ = np.zeros((0, d))
         self.gram_ = np.zeros((d, d) if self.rank is None else (0, 0))
         self._keep(Sketch.empty(self.rank or 0, d, X.dtype))
@@ -219,7 +240,13 @@ class RidgeHash(CodewordHasher):
             self.sketch_, self.rank or 0, self.sketch_taken_, self.sketch_lost_, self.sketch_squares_
         )
 
+    def _keep_scale(self, scale: RowScale) -> None:
+        scale.keep(self)
+        self.longest_length_ = max(self.longest_length_, scale.typical)
+
     def _learn(self, X: np.ndarray, labels: Labels) -> int:
+        X, scale = RowScale.of(self).apply(X, MOVED if len(X) >= FEW else LONG)
+        self._keep_scale(scale)
         n = len(X)
         if bool(len(self.gram_)) != (self.rank is None):
             raise ValueError(f"rank is {self.rank} now, but this model has learned with another: fit anew")
@@ -231,34 +258,25 @@ class RidgeHash(CodewordHasher):
         member = csr_array(
             (weights.astype(X.dtype), (numbers, np.arange(n))), shape=(len(self.label_book_), n)
         )
-        with np.errstate(over="ignore", invalid="ignore"):
-            rows = X if self.forgetting == 1 else np.sqrt(weights).astype(X.dtype)[:, None] * X
-            gram = rows.T @ rows if self.rank is None else self.gram_
-            self._add(member @ X, gram, rows, float(self.forgetting) ** n)
+        rows = X if self.forgetting == 1 else np.sqrt(weights).astype(X.dtype)[:, None] * X
+        gram = rows.T @ rows if self.rank is None else self.gram_
+        self._add(member @ X, gram, rows, float(self.forgetting) ** n)
         return n
 
     def _add(self, sums: np.ndarray, gram: np.ndarray, rows: np.ndarray, faded: float) -> None:
-        """Further sums beside those there are, which count `faded` of what they did; or DivergenceError.
+        """Further sums beside those there are, which count `faded` of what they did.
 
         gram: what G grows by, without `rank`; rows: what goes into its sketch, with it.
         """
         self.class_sums_ = faded * padded(self.class_sums_, len(sums)) + sums
         if self.rank is None:
             self.gram_ = faded * self.gram_ + gram if faded < 1 else self.gram_ + gram
-            size = float(np.trace(self.gram_))
         else:
             sketch = self._sketch()
             if faded < 1:
                 scale = sketch.rows.dtype.type(np.sqrt(faded))
                 sketch = replace(sketch, rows=scale * sketch.rows, lost=faded * sketch.lost, squares=None)
-            sketch = sketch.insert(rows)
-            self._keep(sketch)
-            size = float(np.einsum("ij,ij->", sketch.rows, sketch.rows, dtype=np.float64))
-        if not np.isfinite(size):
-            raise DivergenceError(
-                "the features are too large: the sum of their squares is not finite. "
-                "The model is as before the call. Scale the features down."
-            )
+            self._keep(sketch.insert(rows))
         self._solved: dict[
             str, np.ndarray
         ] = {}  # filled by `projection_`, never before a new one is put in place
@@ -291,16 +309,25 @@ class RidgeHash(CodewordHasher):
             )
             number = {label: c for c, label in enumerate(self.label_book_.classes)}
             numbers = np.array([number[label] for label in labels], np.intp)
-            lost, n, version, seen = (
+            lost, n, version, seen, gram, rows = (
                 other.sketch_lost_,
                 other.n_seen_,
                 other.version_,
                 other.class_sums_[learned],
+                other.gram_,
+                other.sketch_,
             )
+            scale = RowScale.of(self).follow(RowScale.of(other).typical, LONG)
+            if exponent := scale.exponent - RowScale.of(other).exponent:
+                seen, rows = times_power_of_two(seen, exponent), times_power_of_two(rows, exponent)
+                gram, lost = times_power_of_two(gram, 2 * exponent), lost * 4.0**exponent
+            longest = other.longest_length_
+            self._keep_scale(scale)
+            self.longest_length_ = max(self.longest_length_, longest)
             self._give_codewords(numbers)
             sums = np.zeros((len(number), seen.shape[1]))
             sums[numbers] = seen
-            self._add(sums, other.gram_, other.sketch_, float(self.forgetting) ** n)
+            self._add(sums, gram, rows, float(self.forgetting) ** n)
             self.sketch_lost_ = self.sketch_lost_ + lost
             self.n_seen_ += n
             self.version_ += version
@@ -321,21 +348,27 @@ class RidgeHash(CodewordHasher):
         return solved["W"]
 
     def _solve(self) -> np.ndarray:
-        """W = (G + ridge I)^-1 (sum over c of s_c t_c^T), or DivergenceError."""
-        dtype = np.dtype(self.dtype_)
+        """W = (G + ridge I)^-1 (sum over c of s_c t_c^T), times any positive number where the scale has moved; or
+        DivergenceError."""
+        scale = RowScale.of(self)
+        largest = replace(scale, typical=max(self.longest_length_, scale.typical)).exponent
+        ridge = float(np.ldexp(self.ridge, min(max(2 * largest, -900), 900)))
         learned = np.flatnonzero(self.class_rows_ >= 0)
         with np.errstate(over="ignore", invalid="ignore"):
             M = self.class_sums_[learned].T @ self.codeword(learned).astype(np.float64)
-            W = (self._solve_gram(M) if len(self.gram_) else self._solve_sketch(M)).astype(dtype)
+            W = self._solve_gram(M, ridge) if len(self.gram_) else self._solve_sketch(M, ridge)
+            if scale.exponent and W.any():
+                W = W / (np.abs(W).max() * self.learned_length_)
+            W = np.ascontiguousarray(W, dtype=self.dtype_)
         if not np.isfinite(W).all():
             raise DivergenceError(
                 f"the sums of the features are too large to be solved for in {self.dtype_}: scale the features down"
             )
-        return np.ascontiguousarray(W)
+        return W
 
-    def _solve_gram(self, M: np.ndarray) -> np.ndarray:
+    def _solve_gram(self, M: np.ndarray, ridge: float) -> np.ndarray:
         G = self.gram_.copy()
-        G[np.diag_indices(len(G))] += self.ridge + np.finfo(self.dtype_).eps * np.trace(G)
+        G[np.diag_indices(len(G))] += ridge + np.finfo(self.dtype_).eps * np.trace(G)
         if not (np.isfinite(G).all() and np.isfinite(M).all()):
             return np.full_like(M, np.nan)
         try:
@@ -346,14 +379,14 @@ class RidgeHash(CodewordHasher):
                 values, U = np.linalg.eigh(G)
             except LinAlgError:
                 return np.full_like(M, np.nan)
-            return U @ ((U.T @ M) / np.maximum(values, self.ridge)[:, None])
+            return U @ ((U.T @ M) / np.maximum(values, ridge)[:, None])
 
-    def _solve_sketch(self, M: np.ndarray) -> np.ndarray:
+    def _solve_sketch(self, M: np.ndarray, ridge: float) -> np.ndarray:
         # Rows of B are orthogonal: (B^T B + t I)^-1 = (I - B^T diag(1 / (squares + t)) B) / t
         sketch = self._sketch().ordered()
         assert sketch.squares is not None
         B, squares = sketch.rows.astype(np.float64), sketch.squares.astype(np.float64)
-        t = self.ridge + sketch.lost / 2 + np.finfo(self.dtype_).eps * squares.sum()
+        t = ridge + sketch.lost / 2 + np.finfo(self.dtype_).eps * squares.sum()
         return (M - B.T @ ((B @ M) / (squares + t)[:, None])) / t
 
 

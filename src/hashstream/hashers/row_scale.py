@@ -1,0 +1,115 @@
+"""A guard against features whose scale moves, and against rows that are far too long. Our own.
+
+A code is the signs of linear functions, so a row and any positive multiple of it have the same code. Learning does
+depend on lengths: a single row of length 1e12 outweighs all others in a sum of squares, and a W of one scale cannot
+follow features that move by orders of magnitude. `RowScale.apply` therefore rescales rows for learning (never for
+encoding), and only in two cases:
+
+- The scale moves. The typical length is the median length of the rows of the first batch. A batch whose own median is
+  more than `MOVED` times longer or shorter sets a new typical length; from then on rows are multiplied by what takes
+  the new typical length back to the first.
+- A row is more than `LONG` times as long as the typical row. It is learned from at about the typical length.
+
+All other features are returned unchanged, bit for bit. Rows are multiplied by powers of two only, which is exact.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from math import log2
+from typing import Any, ClassVar, Self
+
+import numpy as np
+
+from hashstream.hashers.state_fields import Field, Real
+
+__all__ = ["LONG", "MOVED", "RowScale", "times_power_of_two"]
+
+MOVED = 4.0
+"""A W that is learned at one scale still learns at scales this near to it."""
+LONG = 10.0
+"""In digits, MNIST, CIFAR-10 and Tiny-ImageNet features no row is longer than twice the median, or below a quarter."""
+SQUARABLE = 1e10
+"""Lengths up to this, and down to its inverse, can be squared and summed in single precision."""
+
+
+@dataclass(frozen=True)
+class RowScale:
+    """The scale of a stream.
+
+    typical : the typical length of a row; 0 before the first row that is not zero.
+    learned : the length that a typical row has in learning: the first typical length, within what can be squared.
+    """
+
+    FIELDS: ClassVar[dict[str, Field]] = {"typical_length_": Real(low=0), "learned_length_": Real(low=0)}
+    """Under these names a method keeps it as state."""
+
+    typical: float = 0.0
+    learned: float = 0.0
+
+    @classmethod
+    def of(cls, hasher: Any) -> Self:
+        """The scale that a method has kept."""
+        return cls(hasher.typical_length_, hasher.learned_length_)
+
+    def keep(self, hasher: Any) -> None:
+        """As a method's state."""
+        hasher.typical_length_, hasher.learned_length_ = self.typical, self.learned
+
+    def check(self) -> None:
+        """ValueError where this is no scale, as in a file that somebody wrote."""
+        if (self.typical or self.learned) and not (
+            self.typical > 0 and 1 / SQUARABLE <= self.learned <= SQUARABLE
+        ):
+            raise ValueError(f"rows of length {self.typical} are not learned from at {self.learned}")
+
+    @property
+    def exponent(self) -> int:
+        """Rows are learned from at 2^exponent times their length; 0 as long as the scale has not moved."""
+        return 0 if self.typical == self.learned else round(log2(self.learned) - log2(self.typical))
+
+    def apply(self, X: np.ndarray, moved: float = MOVED) -> tuple[np.ndarray, RowScale]:
+        """X (n, d) at the scale to learn from (X itself if that is its own), and the scale after these rows."""
+        with np.errstate(over="ignore"):
+            squares = np.vecdot(X, X)
+        low, high = self.typical / moved, self.typical * moved
+        if low * low <= float(squares.min()) and 0 < float(squares.max()) <= high * high < np.inf:
+            exponent = self.exponent  # no row is out of the ordinary, so their median is not
+            return times_power_of_two(X, exponent) if exponent else X, self
+        lengths = row_lengths(X, squares)
+        nonzero = np.sort(lengths[lengths > 0])
+        if not len(nonzero):
+            return X, self
+        scale = self.follow(float(nonzero[(len(nonzero) - 1) // 2]), moved)
+        exponents = np.full(len(X), scale.exponent)
+        long = lengths > LONG * scale.typical
+        exponents[long] = np.rint(log2(scale.learned) - np.log2(lengths[long]))
+        return times_power_of_two(X, exponents) if exponents.any() else X, scale
+
+    def follow(self, length: float, moved: float = MOVED) -> RowScale:
+        """The scale after rows whose median length is `length`; 0 says nothing."""
+        if not self.typical and length:
+            return RowScale(length, min(max(length, 1 / SQUARABLE), SQUARABLE))
+        if not length or self.typical / moved <= length <= self.typical * moved:
+            return self
+        return replace(self, typical=length)
+
+
+def row_lengths(X: np.ndarray, squares: np.ndarray) -> np.ndarray:
+    """(n,) float64, also of rows whose `squares` overflow or vanish; at most the largest finite number."""
+    lengths = np.sqrt(squares, dtype=np.float64)
+    poor = np.flatnonzero(~((squares > SQUARABLE**-2) & (squares < np.inf)))
+    largest = np.abs(X[poor]).max(axis=1, initial=0).astype(np.float64)
+    unit = X[poor] / np.where(largest > 0, largest, 1)[:, None]
+    with np.errstate(over="ignore"):
+        lengths[poor] = largest * np.sqrt(np.vecdot(unit, unit))
+    return np.minimum(lengths, np.finfo(np.float64).max)
+
+
+def times_power_of_two(values: np.ndarray, exponent: Any) -> np.ndarray:
+    """values (n, d) times two to the power of `exponent`: one for all, or one for each row."""
+    exponent = np.reshape(exponent, (-1, 1))
+    half = exponent // 2  # the whole power may be beyond the precision
+    one = values.dtype.type(1)
+    product: np.ndarray = values * np.ldexp(one, half) * np.ldexp(one, exponent - half)
+    return product
