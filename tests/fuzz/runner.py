@@ -23,6 +23,7 @@ __all__ = ["Counts", "main", "run"]
 
 ROOT = Path(__file__).resolve().parents[2]
 TIMEOUT = 100.0  # seconds for one case; most take milliseconds
+STARTUP = 120.0  # seconds for a child to import what it needs
 MEMORY = 3 << 30  # bytes of address space that a case may ask for, beyond what was mapped before
 
 TryCase = Callable[[int, int, Path], str]
@@ -45,9 +46,7 @@ class Counts:
         )
 
 
-def run(
-    module: str, seconds: float | None = None, count: int | None = None, seed: int = 0
-) -> Counts:
+def run(module: str, seconds: float | None = None, count: int | None = None, seed: int = 0) -> Counts:
     """Try `count` cases, or as many as `seconds` allow (both: whichever ends first; neither: 1,000 cases).
 
     module : of the fuzzer, by name.
@@ -81,10 +80,14 @@ def _run_child(module: str, counts: Counts, count: int | None, stop: float) -> N
     )  # fmt: skip
     assert child.stdout is not None
     assert child.stderr is not None
+    ready = False
     try:
         while counts.cases < last and time.monotonic() < stop:
-            told, _, _ = select([child.stdout], [], [], TIMEOUT)
+            told, _, _ = select([child.stdout], [], [], TIMEOUT if ready else STARTUP)
             line = child.stdout.readline().decode().strip() if told else "silent"
+            if line == "ready":
+                ready = True
+                continue
             case = f"seed {counts.seed}, case {counts.cases}"
             counts.cases += 1
             if line in ("refused", "worked"):
@@ -137,6 +140,7 @@ def main(module: str, description: str | None, try_case: TryCase, prepare: Calla
             print(try_case(given.seed, given.case, Path(folder)))
             return
         limit_memory()
+        print("ready", flush=True)
         seed, first, last = given.worker
         for case in range(first, last):
             print(" ".join(try_case(seed, case, Path(folder)).split()), flush=True)
