@@ -3,9 +3,10 @@ PYTHON ?= python3
 VENV   ?= .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
+FUZZ_SECONDS ?= 300
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test lint perf asan crash clean
+.PHONY: help install demo test lint perf asan crash fuzz clean
 
 help:  ## show this list
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-9s %s\n", $$1, $$2}'
@@ -37,8 +38,11 @@ perf: $(STAMP)  ## every speed ratio: ours against the literal equations, the fl
 asan: $(STAMP)  ## the kernels' tests under AddressSanitizer and UndefinedBehaviorSanitizer
 	$(BIN)/python tests/run_asan.py
 
-crash: $(STAMP)  ## kill tables, take their power away and damage their files, by hundreds of seeds (some minutes)
+crash: $(STAMP)  ## kill and interrupt tables, fork them, cut their power and damage their files (some minutes)
 	$(BIN)/python tests/run_crash.py
+
+fuzz: $(STAMP)  ## alter model files, data files and tables' folders, for FUZZ_SECONDS (300)
+	$(BIN)/python tests/run_fuzz.py --seconds $(FUZZ_SECONDS)
 
 clean:  ## remove the virtual environment and everything that is built
 	rm -rf $(VENV) build *.egg-info src/*.egg-info demo-output
