@@ -266,6 +266,21 @@ def test_where_both_locks_fail_the_database_tells(path: Path, tmp_path: Path, ca
 
 
 @pytest.mark.usefixtures("no_folder_lock")
+def test_a_compaction_does_not_overwrite_the_segment_of_another_writer(path: Path) -> None:
+    first = opened(path, segment_bytes=1000)
+    first.remove([3])
+    (path / "lock").unlink()
+    with HashTable.open(path, segment_bytes=1000) as second:
+        second.ingest(
+            range(200, 300), X[200:300], Y[200:300]
+        )  # in a file that the first would call its next one
+    with pytest.raises(TableError, match=r"File exists|another process has written"):
+        first.compact()
+    first.close()
+    is_whole(path, [0, 1, 2, *range(4, 100), *range(200, 300)])
+
+
+@pytest.mark.usefixtures("no_folder_lock")
 def test_two_writers_at_once_lose_nothing_that_was_acknowledged(path: Path) -> None:
     """Both write as fast as they can for a while; every call that returned is there."""
     opened(path).close()

@@ -189,7 +189,7 @@ class FolderStore(Store):
     ) -> FileSegments:
         return FileSegments(
             self.path, self.table, d, dtype, first_slots, n_rows, first_number=number, again=again,
-            tidy=self.write and tidy, segment_bytes=self._segment_bytes,
+            tidy=self.write and tidy, exclusive=not tidy, segment_bytes=self._segment_bytes,
         )  # fmt: skip
 
     # ---- writing

@@ -42,7 +42,7 @@ class Recovered:
 
 def recover(store: FolderStore) -> Recovered:
     """The state of the last commit."""
-    with store.manifest.reading():
+    with store.manifest.reading(alone=store.write):
         store.read_state()
         checkpoint = list(store.manifest.models("checkpoint"))
         if len(checkpoint) != 1:

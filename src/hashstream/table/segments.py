@@ -218,6 +218,8 @@ class FileSegments(Segments):
     table : 16 bytes that name the table, so that a file of another one is not taken for one of this.
     first_slots : of the segments that the manifest knows. n_rows : committed rows in all.
     again : (first slot, bytes) of rows that may not have reached the disk, and are written once more.
+    tidy : cut off, and delete, what was never committed.
+    exclusive : a new file never takes the place of another. It may only where a transaction keeps others from writing.
     """
 
     def __init__(
@@ -232,10 +234,12 @@ class FileSegments(Segments):
         first_number: int = 0,
         again: Iterable[tuple[int, bytes]] = (),
         tidy: bool,
+        exclusive: bool = False,
         segment_bytes: int,
     ) -> None:
         super().__init__(d, dtype)
         self.folder, self.table, self.segment_bytes = folder, table, segment_bytes
+        self.exclusive = exclusive
         self.first_number = first_number
         self.n_rows = n_rows
         self._file: IO[bytes] | None = None
@@ -368,7 +372,7 @@ class FileSegments(Segments):
         self._close_file()
         segment = _Segment(self.n_rows, 0, self._path(len(self._segments)))
         assert segment.path is not None
-        with segment.path.open("wb") as file:
+        with segment.path.open("xb" if self.exclusive else "wb") as file:
             file.write(self._header(segment.first_slot))
             file.flush()
             _sync(file)
