@@ -12,11 +12,14 @@ from typing import IO, Any
 
 import numpy as np
 
-from hashstream.datasets.columns import FEATURES, Columns, Kind
-from hashstream.datasets.folders import DatasetError
+from hashstream.datasets.columns import FEATURES, Columns, Kind, label_matrix
+from hashstream.datasets.folders import DatasetError, reading
+from hashstream.datasets.memory import check_memory
 from hashstream.datasets.rows import Rows, RowSource, check_features, converted, side_arrays
 
 __all__ = ["ParquetRows", "TextRows"]
+
+MAX_RECORD = 1 << 24  # bytes of a line of text, or of several that are one record
 
 
 class _TableRows(RowSource):
@@ -56,7 +59,7 @@ class TextRows(_TableRows):
         self._header = header
         self.total = path.stat().st_size
         with self._records() as (_, records):
-            head = next(records, None)
+            _, head = next(records, (0, None))
             if head is None:
                 raise DatasetError(f"{path} is empty")
         if header:
@@ -84,23 +87,18 @@ class TextRows(_TableRows):
             )
 
     @contextmanager
-    def _records(self) -> Iterator[tuple[IO[bytes], Any]]:
-        try:
-            with self._path.open("rb") as raw:
-                lines = (line.decode("utf-8") for line in raw)
-                first = next(lines, "").removeprefix("\ufeff")
-                yield (
-                    raw,
-                    csv.reader(itertools.chain([first], lines) if first else [], delimiter=self._between),
-                )
-        except (OSError, UnicodeDecodeError, csv.Error) as error:
-            raise DatasetError(f"{self._path} cannot be read as text in UTF-8 ({error})") from error
+    def _records(self) -> Iterator[tuple[IO[bytes], Iterator[tuple[int, list[str]]]]]:
+        with reading(self._path, "text in UTF-8"), self._path.open("rb") as raw:
+            lines = _Lines(raw)
+            first = next(lines, "").removeprefix("\ufeff")
+            records = csv.reader(itertools.chain([first], lines) if first else [], delimiter=self._between)
+            yield raw, lines.bounded(records)
 
     def pieces(self, size: int) -> Iterator[Rows]:
         ids, labels, first = Kind("id", self._text), Kind("label", self._text), 0
         with self._records() as (raw, records):
             if self._header:
-                next(records)
+                next(records, None)
             while piece := self._some(records, size):
                 n = len(piece)
                 yield Rows(
@@ -120,15 +118,14 @@ class TextRows(_TableRows):
     def _some(self, records: Any, size: int) -> list[tuple[int, list[str]]]:
         """The next records that are not blank, each with the number of its line."""
         piece: list[tuple[int, list[str]]] = []
-        for cells in records:
+        for line, cells in records:
             if not cells:
                 continue
             if len(cells) != len(self._names):
                 raise DatasetError(
-                    f"{self.name}, line {records.line_num}, has {len(cells)} columns, but there are "
-                    f"{len(self._names)} names"
+                    f"{self.name}, line {line}, has {len(cells)} columns, but there are {len(self._names)} names"
                 )
-            piece.append((records.line_num, cells))
+            piece.append((line, cells))
             if len(piece) == size:
                 break
         return piece
@@ -155,7 +152,34 @@ class TextRows(_TableRows):
         columns = [
             Kind("label").of([cells[i] for _, cells in piece], self.name, first) for i in self._labels_at
         ]
-        return np.stack(columns, axis=1)
+        return label_matrix(columns)
+
+
+class _Lines:
+    """The lines of a text, and the records made of them, none longer than MAX_RECORD: a file without an end of line, or
+    with a quote that is never closed, is not taken into memory whole."""
+
+    def __init__(self, raw: IO[bytes]) -> None:
+        self._raw, self._taken, self.line_num = raw, 0, 0
+
+    def __iter__(self) -> Iterator[str]:
+        return self
+
+    def __next__(self) -> str:
+        line = self._raw.readline(MAX_RECORD + 1 - self._taken)
+        self._taken += len(line)
+        if self._taken > MAX_RECORD:
+            raise ValueError(f"line {self.line_num + 1} has more than {MAX_RECORD:,} bytes")
+        if not line:
+            raise StopIteration
+        self.line_num += 1
+        return line.decode("utf-8")
+
+    def bounded(self, records: Any) -> Iterator[tuple[int, list[str]]]:
+        """The number of the last line of each record, and its cells."""
+        for cells in records:
+            self._taken = 0
+            yield self.line_num, cells
 
 
 def _number(cell: str) -> float | None:
@@ -179,6 +203,7 @@ class ParquetRows(_TableRows):
                 raise DatasetError(f"{path} has no rows")
             side_arrays(self.name, self.total, self._ids, self._y, text)
             self._chosen = chosen
+            self._check_declared(file.metadata)
             self._wide = len(chosen.features) == 1 and chosen.features[0] in lists
             if not self._wide:
                 for name in chosen.features:
@@ -187,7 +212,9 @@ class ParquetRows(_TableRows):
             self.has_labels = bool(chosen.labels) or self._y is not None
             self.d = len(chosen.features)
             if self._wide:
-                head = next(file.iter_batches(batch_size=1, columns=[chosen.features[0]]))
+                head = next(file.iter_batches(batch_size=1, columns=[chosen.features[0]]), None)
+                if head is None or not head.num_rows:
+                    raise ValueError("its footer is damaged")
                 self.d = self._features(head, 0, width=None).shape[1]
 
     @contextmanager
@@ -199,13 +226,27 @@ class ParquetRows(_TableRows):
             raise DatasetError(
                 f"{self._path}: reading Parquet needs pyarrow: pip install 'hashstream[parquet]'"
             ) from None
-        try:
-            with pyarrow.parquet.ParquetFile(
-                self._path, pre_buffer=False, page_checksum_verification=True
-            ) as file:
-                yield file
-        except (OSError, EOFError, pyarrow.ArrowException) as error:
-            raise DatasetError(f"{self._path} cannot be read as Parquet ({error})") from error
+        with reading(self._path, "Parquet"):
+            try:
+                with pyarrow.parquet.ParquetFile(
+                    self._path, pre_buffer=False, page_checksum_verification=True
+                ) as file:
+                    yield file
+            except pyarrow.ArrowException as error:  # some are no built-in exceptions
+                raise ValueError(error) from error
+
+    def _check_declared(self, metadata: Any) -> None:
+        """A few bytes of Parquet can stand for any number of values: those of a row group have to fit into memory."""
+        if self.total < 0 or metadata.num_row_groups > self._path.stat().st_size:
+            raise ValueError("its footer is damaged")
+        wanted = {self._chosen.id, *self._chosen.labels, *self._chosen.features}
+        for i in range(metadata.num_row_groups):
+            group, n_bytes = metadata.row_group(i), 0
+            for j in range(group.num_columns):
+                column = group.column(j)
+                if column.path_in_schema.partition(".")[0] in wanted:
+                    n_bytes += max(0, column.num_values) * 8
+            check_memory(n_bytes)
 
     def pieces(self, size: int) -> Iterator[Rows]:
         ids, labels, first = Kind("id", self._text), Kind("label", self._text), 0
@@ -231,7 +272,7 @@ class ParquetRows(_TableRows):
         columns = [_values(batch.column(name)) for name in self._chosen.labels]
         if len(columns) == 1:
             return kind.of(columns[0], self.name, first)
-        return np.stack([Kind("label").of(column, self.name, first) for column in columns], axis=1)
+        return label_matrix([Kind("label").of(column, self.name, first) for column in columns])
 
     def _features(self, batch: Any, first: int, *, width: int | None) -> np.ndarray:
         n = batch.num_rows
@@ -289,9 +330,6 @@ def _values(column: Any) -> Any:
 
     if types.is_dictionary(column.type):
         column = column.dictionary_decode()
-    if types.is_integer(column.type) and not column.null_count:
-        return column.to_numpy(zero_copy_only=False)
-    values = column.to_pylist()
-    if types.is_floating(column.type) or types.is_integer(column.type):
-        return np.array([np.nan if one is None else one for one in values], np.float64)
-    return np.array(values, object)
+    if types.is_floating(column.type) or (types.is_integer(column.type) and not column.null_count):
+        return column.to_numpy(zero_copy_only=False)  # a null among floats is NaN
+    return column.to_pylist()
