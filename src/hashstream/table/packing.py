@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from hashstream.hashers.labels import is_missing
+from hashstream.hashers.labels import is_missing, missing_rows
 from hashstream.table.errors import TableError
 
 __all__ = [
@@ -106,7 +106,7 @@ def label_at(y: np.ndarray | None, row: int) -> Any:
         return None
     label = y[row]
     if y.ndim == 2:
-        return None if y.dtype.kind == "f" and np.isnan(label).any() else label.copy()
+        return label.copy() if missing_rows(y[row : row + 1]) is None else None
     label = label.item() if isinstance(label, np.generic) else label
     return None if is_missing(label) else label
 
