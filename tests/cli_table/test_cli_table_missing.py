@@ -20,7 +20,9 @@ WORDS = {True: [f"class {y}" for y in Y[:N]], False: [int(y) for y in Y[:N]]}
 
 
 def write(kind: str, words: bool, rows: slice = slice(0, N)) -> str:
-    labels: list[Any] = [label if kept else None for label, kept in zip(WORDS[words], KEPT, strict=True)][rows]
+    labels: list[Any] = [label if kept else None for label, kept in zip(WORDS[words], KEPT, strict=True)][
+        rows
+    ]
     features, ids, name = X[:N][rows], list(range(N))[rows], f"rows.{kind}"
     if kind == "csv":
         with open(name, "w", newline="") as file:
@@ -55,8 +57,12 @@ def test_rows_without_a_label_are_stored_and_searched(kind: str, words: bool) ->
     labels = np.array([-1 if label is None else y for label, y in zip(wanted, Y, strict=False)])
     asked = KEPT[:40]
     hits = (labels[ids[asked]] == Y[:40][asked][:, None]).mean()
-    assert f"{hits:.1%} of the {5 * asked.sum()} answers to queries with a label share the query's label" in said
-    assert "40 queries against 300 items" in table("search", "t", "--like", ",".join(map(str, range(40))), "-k", 5)
+    assert (
+        f"{hits:.1%} of the {5 * asked.sum()} answers to queries with a label share the query's label" in said
+    )
+    assert "40 queries against 300 items" in table(
+        "search", "t", "--like", ",".join(map(str, range(40))), "-k", 5
+    )
     table("search", "t", queries, "--json")
     table("search", "t", queries, "--out", "answers.csv")
     table("search", "t", queries, "--out", "answers.npz")
@@ -107,7 +113,13 @@ def test_the_help_says_so() -> None:
 def test_a_damaged_file_is_a_sentence(name: str) -> None:
     """Exit code and a sentence, before and after the table has learned."""
     table("create", "t", "--bits", 32)
-    for junk in (b"", b"\x93NUMPY\1\0", b"PK\3\4" + bytes(50), b"PAR1" + bytes(30) + b"PAR1", b"\xff\xfe" * 40):
+    for junk in (
+        b"",
+        b"\x93NUMPY\1\0",
+        b"PK\3\4" + bytes(50),
+        b"PAR1" + bytes(30) + b"PAR1",
+        b"\xff\xfe" * 40,
+    ):
         with open(name, "wb") as file:
             file.write(junk)
         assert name in table("ingest", "t", name, code=2)

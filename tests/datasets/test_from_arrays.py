@@ -115,3 +115,8 @@ def test_missing_labels_stay_missing(given: list[Any], y: list[Any], classes: tu
         datasets.split(data.y)
     with pytest.raises(ValueError, match="row 1 has no label, and an experiment needs one for every row"):
         Field.of(data)
+
+
+def test_bytes_that_are_no_text() -> None:
+    data = from_arrays(np.eye(3), np.array([b"\xff", b"\xfe", b"caf\xc3\xa9"]))
+    assert data.classes == ("\\xfe", "\\xff", "café")

@@ -169,7 +169,9 @@ def test_npz_members(tmp_path: Path, changes: dict[str, int], says: str) -> None
     refused(lambda: list(open_rows(path).pieces(7)), path)
 
 
-def test_a_zip_bomb_is_measured_before_it_is_unpacked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_zip_bomb_is_measured_before_it_is_unpacked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """256 MB of zeros in 250 kB: honest, and refused where there is no memory for it."""
     path = tmp_path / "a.npz"
     np.savez_compressed(path, x=X, y=np.zeros(1 << 25, np.int64))
@@ -189,7 +191,10 @@ def test_memory_that_is_available() -> None:
     ("raw", "says"),
     [
         (b"id,a,label\n" + b"1," * 50_000_000, "line 2 has more than 16,777,216 bytes"),
-        (b"id,a,label\n" + b'1,2,"' + b"x\n" * 10_000_000, "field larger than field limit|more than 16,777,216"),
+        (
+            b"id,a,label\n" + b'1,2,"' + b"x\n" * 10_000_000,
+            "field larger than field limit|more than 16,777,216",
+        ),
         (b"id,a,label\n" + b'"1","2","3\n",' * 2_000_000, "more than 16,777,216 bytes"),
         (b"id,a,label\n1,2,\xff\n", "utf-8"),
         (b"id,a,label\n" + b"9" * 5000 + b",2,3\n" + b"7,2,3\nx,2,3\n", None),
@@ -213,11 +218,22 @@ def test_text(tmp_path: Path, raw: bytes, says: str | None) -> None:
 def test_parquet_that_stands_for_more_than_there_is_memory(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """64 MB of zeros in a few kilobytes: the process that reads it is refused the memory, and this one takes none."""
     path = tmp_path / "a.parquet"
     pq.write_table(pa.table({"x": [np.zeros(1 << 23)], "label": [1]}), path)
     assert path.stat().st_size < 100_000
-    monkeypatch.setattr(memory, "available_memory", lambda: 1 << 25)
-    assert "needs 0.1 GB of memory" in refused(lambda: open_rows(path), path)
+    monkeypatch.setattr(rows_tables, "SPARE", 1 << 20)
+    monkeypatch.setattr(rows_tables, "MAX_RATIO", 1)
+    refused(lambda: list(open_rows(path).pieces(7)), path)
+
+
+def test_parquet_that_crashes_arrow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path, reader = tmp_path / "a.parquet", tmp_path / "reader.py"
+    pq.write_table(pa.table({"x": [1.0], "label": [1]}), path)
+    reader.write_text("import os; os.abort()")
+    monkeypatch.setattr(rows_tables, "__file__", str(tmp_path / "rows_tables.py"))
+    reader.rename(tmp_path / "parquet_parser.py")
+    assert "the reader crashed on it, by signal 6" in refused(lambda: open_rows(path), path)
 
 
 def test_parquet_with_text_that_is_no_text(tmp_path: Path) -> None:

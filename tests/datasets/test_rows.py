@@ -298,7 +298,9 @@ MISSING = [1, None, 0, None, 7]
 
 
 @pytest.mark.parametrize("size", [1, 2, 10])
-@pytest.mark.parametrize("how", ["csv", "tsv", "npy", "npz", "npz text", "parquet", "parquet floats", "parquet text"])
+@pytest.mark.parametrize(
+    "how", ["csv", "tsv", "npy", "npz", "npz text", "parquet", "parquet floats", "parquet text"]
+)
 def test_an_empty_label_is_a_row_without_one(tmp_path: Path, how: str, size: int) -> None:
     """Whatever the file has for it: an empty cell, NaN, null or an empty string."""
     X, kind = np.arange(10.0).reshape(5, 2).astype(np.float32), how.partition(" ")[0]

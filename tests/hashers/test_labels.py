@@ -146,7 +146,9 @@ def test_what_is_missing_is_not_learned_from(missing, labels: list) -> None:
         for learn in ("fit", "partial_fit"):
             model, expected = (hs.FCOH(n_bits=8, batch_size=7, random_state=0) for _ in range(2))
             getattr(model, learn)(X, y)
-            getattr(expected, learn)(X[kept], [label for label, keep in zip(whole, kept, strict=True) if keep])
+            getattr(expected, learn)(
+                X[kept], [label for label, keep in zip(whole, kept, strict=True) if keep]
+            )
             assert hs.checks.state_of(model) == hs.checks.state_of(expected)
             assert model.n_seen_ == kept.sum()
 
@@ -174,7 +176,9 @@ def test_columns_and_matrices_with_a_missing_entry(y) -> None:
     assert model.n_seen_ == 2
 
 
-@pytest.mark.parametrize("y", [[1, -1, 0], ["", "a", ""], [True, False, True], [(None,), (1,), (None,)]], ids=str)
+@pytest.mark.parametrize(
+    "y", [[1, -1, 0], ["", "a", ""], [True, False, True], [(None,), (1,), (None,)]], ids=str
+)
 def test_everything_else_is_a_label(y: list) -> None:
     assert missing_rows(as_labels(y)) is None
     assert hs.FCOH(n_bits=8, random_state=0).fit(np.eye(3), y).n_seen_ == 3
@@ -201,10 +205,14 @@ def test_a_batch_without_any_label(method: str) -> None:
     assert hs.checks.state_of(model) == before
 
 
-@pytest.mark.parametrize(("y", "shape"), [(3, r"\(\)"), ("abc", r"\(\)"), (np.float64(2), r"\(\)"), ([], r"\(0,\)")])
+@pytest.mark.parametrize(
+    ("y", "shape"), [(3, r"\(\)"), ("abc", r"\(\)"), (np.float64(2), r"\(\)"), ([], r"\(0,\)")]
+)
 def test_labels_of_another_shape_are_named(y, shape: str) -> None:
     for learn in ("fit", "partial_fit"):
-        with pytest.raises(ValueError, match=f"X has 3 rows, but y has shape {shape}: it needs one label per row"):
+        with pytest.raises(
+            ValueError, match=f"X has 3 rows, but y has shape {shape}: it needs one label per row"
+        ):
             getattr(hs.FCOH(n_bits=8), learn)(np.eye(3), y)
 
 

@@ -313,7 +313,9 @@ def _tell(
     if labels is not None and any(label is not None for label in answers.labels):
         owner = np.repeat(np.arange(q), np.diff(answers.offsets)).tolist()
         asked = [label_at(labels, i) for i in range(q)]
-        pairs = [(asked[i], label) for i, label in zip(owner, answers.labels, strict=True) if asked[i] is not None]
+        pairs = [
+            (asked[i], label) for i, label in zip(owner, answers.labels, strict=True) if asked[i] is not None
+        ]
         hits = sum(label is not None and _shared(of_query, label) for of_query, label in pairs)
         if pairs:
             which = " to queries with a label" if any(label is None for label in asked) else ""

@@ -128,7 +128,8 @@ class Kind:
 
         first : the number of the first row, for the sentence of an error.
         """
-        array = values if isinstance(values, np.ndarray) else _objects(values)  # NumPy's strings lose a last "\0"
+        # NumPy's strings would lose a "\0" at their end.
+        array = values if isinstance(values, np.ndarray) else _objects(values)
         if array.dtype.kind not in "iubf":
             return self._from_text(array.tolist(), where, first)
         if array.dtype.kind == "f":
@@ -207,7 +208,7 @@ def _with_none(array: np.ndarray, missing: np.ndarray) -> np.ndarray:
 
 
 def _word(one: Any) -> str:
-    return one.decode("utf-8", "replace") if isinstance(one, bytes) else str(one)
+    return one.decode("utf-8", "backslashreplace") if isinstance(one, bytes) else str(one)
 
 
 def _is_whole(word: str) -> bool:

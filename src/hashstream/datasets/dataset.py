@@ -11,7 +11,7 @@ import numpy as np
 
 from hashstream.hashers.labels import as_labels, missing_rows
 
-__all__ = ["Dataset", "fingerprint", "from_arrays"]
+__all__ = ["Dataset", "as_text", "fingerprint", "from_arrays"]
 
 _ROWS = 1 << 14  # so many rows are checked at a time: no temporary as large as the data
 
@@ -119,6 +119,13 @@ def _vectors(X: Any) -> np.ndarray:
     return vectors
 
 
+def as_text(words: np.ndarray) -> np.ndarray:
+    """An array of strings, or of bytes, as one of strings; bytes that are not UTF-8 are written as \\xff."""
+    if words.dtype.kind == "S":
+        return np.char.decode(words, "utf-8", "backslashreplace")
+    return words.astype(str)
+
+
 def _new_names(given: tuple[str, ...], words: list[str]) -> tuple[str, ...]:
     if given:
         raise ValueError("y holds words, which are the names of the classes: leave `classes` out")
@@ -142,7 +149,7 @@ def _labels(y: Any, names: tuple[str, ...]) -> tuple[np.ndarray, tuple[str, ...]
         place = {word: number for number, word in enumerate(words)}
         return _labels([place[word] for word in given], tuple(words))[0], _new_names(names, words)
     if given.dtype.kind in "US":
-        found, numbers = np.unique(given.astype(str), return_inverse=True)
+        found, numbers = np.unique(as_text(given), return_inverse=True)
         return numbers.astype(np.int64), _new_names(names, found.tolist())
     if given.dtype.kind not in "fiub":
         raise ValueError(f"y is of type {given.dtype}: labels have to be whole numbers or words")

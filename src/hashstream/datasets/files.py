@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 
 from hashstream.datasets import harness, mat, npy
-from hashstream.datasets.dataset import Dataset, from_arrays
-from hashstream.datasets.folders import DatasetError
+from hashstream.datasets.dataset import Dataset, as_text, from_arrays
+from hashstream.datasets.folders import DatasetError, reading
+from hashstream.hashers.labels import as_labels
 
 __all__ = ["SUFFIXES", "is_file_name", "load_file"]
 
@@ -45,7 +46,8 @@ def load_file(path: str | Path, *, labels: Any = None) -> Dataset:
     if labels is not None:
         labels = _stored_labels(Path(labels)) if isinstance(labels, str | Path) else labels
     if suffix == ".npz":
-        X, y, classes = _read_npz(path, labels)
+        with reading(path, "an .npz file"):
+            X, y, classes = _read_npz(path, labels)
     elif suffix == ".npy":
         X, y = npy.read_npy(path), labels
         if y is None:
@@ -71,7 +73,7 @@ def _empty_is_none(y: np.ndarray) -> np.ndarray:
     """Labels of a file; an empty string is a missing one, as an empty cell would be."""
     if y.dtype.kind not in "US" or (y.astype(bool)).all():
         return y
-    words: np.ndarray = y.astype(str).astype(object)
+    words: np.ndarray = as_text(y).astype(object)
     words[words == ""] = None
     return words
 
@@ -83,9 +85,9 @@ def _read_npz(path: Path, labels: Any) -> tuple[np.ndarray, Any, tuple[str, ...]
     called = next((name for name in _CLASSES if name in there), None)
     arrays = npy.read_npz(path, *(name for name in (features, answers, called) if name))
     y = _empty_is_none(arrays[answers]) if answers else labels
-    words = any(isinstance(one, str) for one in y) if isinstance(y, list) else np.asarray(y).dtype.kind in "USO"
+    words = as_labels(y).dtype.kind in "USO"
     named = called is not None and arrays[called].dtype.kind in "US" and not words
-    return arrays[features], y, tuple(arrays[called].astype(str).tolist()) if called and named else ()
+    return arrays[features], y, tuple(as_text(arrays[called]).tolist()) if called and named else ()
 
 
 def _read_mat(path: Path, labels: Any) -> tuple[np.ndarray, Any]:

@@ -1,9 +1,9 @@
 """The part of `mat` that runs in a process of its own, since SciPy's reader and HDF5 crash on some damaged files.
 
-Run as a script: `python mat_parser.py COMMAND PATH NAME MOST`. It writes to its standard output a line of JSON, which
-says what comes, and then, for an array, tiles: a line of JSON with `tile` [top, bottom, left, right], and the bytes of
-that part in C order. The last line is {"end": true}. An error is a line {"error": SENTENCE}. MOST is the number of bytes
-of memory that it may take beyond what its libraries do.
+Run as a script: `python mat_parser.py PATH MOST TASK`. It writes to its standard output a line of JSON, which says what
+comes, and then, for an array, tiles: a line of JSON with `tile` [top, bottom, left, right], and the bytes of
+that part in C order. The last line is {"end": true}. An error is a line {"error": SENTENCE}. MOST is the number of
+bytes of memory that it may take beyond what its libraries do.
 
 It imports nothing of hashstream, so that it starts fast.
 """
@@ -14,7 +14,6 @@ import json
 import math
 import os
 import sys
-import zlib
 from collections.abc import Iterator
 from contextlib import suppress
 from typing import Any
@@ -30,7 +29,8 @@ NUMBERS = {
 }
 """MATLAB's classes of numbers, and their bytes."""
 PIECE = 1 << 22  # numbers that are converted at a time: 32 MB of doubles
-RATIO = 8 * 1100  # bytes that one byte of a file can stand for: DEFLATE gives 1,032, and a double may be stored in a byte
+RATIO = 8 * 1100
+"""Bytes that one byte of a file can stand for: DEFLATE gives 1,032, and a double may be stored in one byte."""
 
 
 class Refused(Exception):
@@ -176,17 +176,17 @@ def _variable(stored: Any) -> Variable:
 
 
 def main() -> None:
-    command, path, name, most = sys.argv[1:5]
+    path, most, task = sys.argv[1], int(sys.argv[2]), json.loads(sys.argv[3])
     out = os.fdopen(os.dup(1), "wb")
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, 1)  # what libraries print is no answer
     try:
         _import_readers(path)
-        _limit(int(most))
-        if command == "variables":
+        _limit(most)
+        if task["command"] == "variables":
             _say(out, variables={key: [list(shape), kind] for key, (shape, kind) in variables(path).items()})
         else:
-            parts = (tiles_of_matrix if command == "matrix" else tiles_of_vector)(path, name)
+            parts = (tiles_of_matrix if task["command"] == "matrix" else tiles_of_vector)(path, task["name"])
             shape, dtype = next(parts)
             _say(out, shape=list(shape), dtype=dtype.str)
             for place, part in parts:

@@ -37,7 +37,9 @@ def available_memory() -> int:
 def check_memory(n_bytes: int) -> None:
     """MemoryError, before anything is allocated, where so many bytes are more than there are."""
     if n_bytes > 1 << 24 and n_bytes > (left := available_memory()):
-        raise MemoryError(f"it needs {n_bytes / 1e9:,.1f} GB of memory, and {left / 1e9:,.1f} GB are available")
+        raise MemoryError(
+            f"it needs {n_bytes / 1e9:,.1f} GB of memory, and {left / 1e9:,.1f} GB are available"
+        )
 
 
 def _lines(path: str) -> list[str]:

@@ -72,7 +72,9 @@ def read_header(file: IO[bytes], size: int) -> Header:
     header = _parsed(raw.decode("utf-8" if start[6] == 3 else "latin-1"))
     left = size - len(start) - width - length
     if header.nbytes > left:
-        raise ValueError(f"its header declares {header.nbytes:,} bytes of data, but {max(left, 0):,} are there")
+        raise ValueError(
+            f"its header declares {header.nbytes:,} bytes of data, but {max(left, 0):,} are there"
+        )
     return header
 
 
@@ -91,7 +93,8 @@ def _parsed(text: str) -> Header:
         found[item["key"]] = item
         at = item.end()
     if len(found) < 3 or any(
-        found[key][kind] is None for key, kind in (("descr", "text"), ("fortran_order", "flag"), ("shape", "sides"))
+        found[key][kind] is None
+        for key, kind in (("descr", "text"), ("fortran_order", "flag"), ("shape", "sides"))
     ):
         raise ValueError("its header is damaged")
     header = Header(

@@ -3,23 +3,27 @@
 from __future__ import annotations
 
 import csv
+import importlib.util
 import itertools
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from operator import itemgetter
 from pathlib import Path
 from typing import IO, Any
 
 import numpy as np
 
+from hashstream.datasets.child import Answers, parser
 from hashstream.datasets.columns import FEATURES, Columns, Kind, label_matrix
 from hashstream.datasets.folders import DatasetError, reading
-from hashstream.datasets.memory import check_memory
+from hashstream.datasets.memory import MAX_RATIO, check_memory
 from hashstream.datasets.rows import Rows, RowSource, check_features, converted, side_arrays
 
 __all__ = ["ParquetRows", "TextRows"]
 
 MAX_RECORD = 1 << 24  # bytes of a line of text, or of several that are one record
+MAX_LINE = 1 << 30  # bytes of the ids and labels of a piece of Parquet, as JSON
+SPARE = 1 << 30  # bytes of memory that a parser of Parquet may take whatever the size of the file
 
 
 class _TableRows(RowSource):
@@ -190,146 +194,95 @@ def _number(cell: str) -> float | None:
 
 
 class ParquetRows(_TableRows):
-    """A Parquet file, one row group after the other. Features are many columns, or one column of lists."""
+    """A Parquet file, one row group after the other. Features are many columns, or one column of lists.
+
+    It is parsed in a process of its own (`child`): Arrow crashes on some damaged files, and a few bytes of Parquet can
+    stand for any number of values.
+    """
 
     def __init__(self, path: Path, columns: Columns, *, dtype: Any, text: bool) -> None:
         super().__init__(path, columns, dtype=dtype, text=text)
-        with self._reading() as file:
-            self.total = int(file.metadata.num_rows)
-            schema = file.schema_arrow
-            lists = [field.name for field in schema if _is_list(field.type)]
-            chosen = columns.among(schema.names, self.name, lists)
-            if not self.total:
-                raise DatasetError(f"{path} has no rows")
-            side_arrays(self.name, self.total, self._ids, self._y, text)
-            self._chosen = chosen
-            self._check_declared(file.metadata)
-            self._wide = len(chosen.features) == 1 and chosen.features[0] in lists
-            if not self._wide:
-                for name in chosen.features:
-                    _check_number(self.name, name, schema.field(name).type)
-            self.has_ids = chosen.id is not None or self._ids is not None
-            self.has_labels = bool(chosen.labels) or self._y is not None
-            self.d = len(chosen.features)
-            if self._wide:
-                head = next(file.iter_batches(batch_size=1, columns=[chosen.features[0]]), None)
-                if head is None or not head.num_rows:
-                    raise ValueError("its footer is damaged")
-                self.d = self._features(head, 0, width=None).shape[1]
+        with self._parser() as answers:
+            head = answers.line(MAX_RECORD)
+            self.total = int(head["total"])
+            found = {str(name): (str(kind), what, width) for name, kind, what, width in head["columns"]}
+            names = [str(name) for name, *_ in head["columns"]]
+        lists = [name for name, (_, what, _) in found.items() if what == "list"]
+        chosen = columns.among(names, self.name, lists)
+        if self.total < 1:
+            raise DatasetError(f"{path} has no rows")
+        side_arrays(self.name, self.total, self._ids, self._y, text)
+        self._chosen = chosen
+        self._lists = len(chosen.features) == 1 and chosen.features[0] in lists
+        self.has_ids = chosen.id is not None or self._ids is not None
+        self.has_labels = bool(chosen.labels) or self._y is not None
+        self.d = len(chosen.features)
+        if self._lists:
+            width = found[chosen.features[0]][2]
+            if width is None:
+                raise DatasetError(f"{self.name}: {chosen.features[0]} is empty in row 0")
+            self.d = int(width)
+        else:
+            for name in chosen.features:
+                self._check_number(name, *found[name][:2])
+        check_features(self.name, (self.total, self.d), self._dtype)
 
-    @contextmanager
-    def _reading(self) -> Iterator[Any]:
-        try:
-            import pyarrow
-            import pyarrow.parquet
-        except ImportError:
+    def _check_number(self, name: str, kind: str, what: str) -> None:
+        if what != "number":
+            usual = f"a column of lists called {', '.join(FEATURES)}"
+            raise DatasetError(
+                f"{self.name}: {name} is of type {kind[:100]}, not a number. Name the features with --features; "
+                f"without, they are {usual}, or all columns that are no ids and no labels"
+            )
+
+    def _parser(self, **task: Any) -> AbstractContextManager[Answers]:
+        """A process that parses the file."""
+        if importlib.util.find_spec("pyarrow") is None:
             raise DatasetError(
                 f"{self._path}: reading Parquet needs pyarrow: pip install 'hashstream[parquet]'"
-            ) from None
-        with reading(self._path, "Parquet"):
-            try:
-                with pyarrow.parquet.ParquetFile(
-                    self._path, pre_buffer=False, page_checksum_verification=True
-                ) as file:
-                    yield file
-            except pyarrow.ArrowException as error:  # some are no built-in exceptions
-                raise ValueError(error) from error
-
-    def _check_declared(self, metadata: Any) -> None:
-        """A few bytes of Parquet can stand for any number of values: those of a row group have to fit into memory."""
-        if self.total < 0 or metadata.num_row_groups > self._path.stat().st_size:
-            raise ValueError("its footer is damaged")
-        wanted = {self._chosen.id, *self._chosen.labels, *self._chosen.features}
-        for i in range(metadata.num_row_groups):
-            group, n_bytes = metadata.row_group(i), 0
-            for j in range(group.num_columns):
-                column = group.column(j)
-                if column.path_in_schema.partition(".")[0] in wanted:
-                    n_bytes += max(0, column.num_values) * 8
-            check_memory(n_bytes)
+            )
+        script = str(Path(__file__).with_name("parquet_parser.py"))
+        most = SPARE + MAX_RATIO * self._path.stat().st_size
+        return parser(script, self._path, "Parquet", most, **task)
 
     def pieces(self, size: int) -> Iterator[Rows]:
         ids, labels, first = Kind("id", self._text), Kind("label", self._text), 0
-        chosen = self._chosen
-        wanted = list(dict.fromkeys([*([chosen.id] if chosen.id else []), *chosen.labels, *chosen.features]))
-        with self._reading() as file:
-            for batch in file.iter_batches(batch_size=size, columns=wanted):
-                n = batch.num_rows
+        chosen, dtype = self._chosen, self._dtype
+        task = {"size": size, "id": chosen.id, "labels": chosen.labels, "features": chosen.features}
+        with self._parser(**task, lists=self._lists, width=self.d, dtype=dtype.str) as answers:
+            while "end" not in (line := answers.line(MAX_LINE)):
+                n = int(line["rows"])
+                if not 0 <= n <= size or any(len(column) != n for column in line["labels"]):
+                    raise ValueError("the reader answered something else")
+                check_memory(n * self.d * dtype.itemsize)
+                X = np.frombuffer(bytearray(answers.bytes(n * self.d * dtype.itemsize)), dtype).reshape(
+                    n, self.d
+                )
+                if not n:
+                    continue
                 yield Rows(
                     first,
-                    self._features(batch, first, width=self.d),
+                    X,
                     self._beside(self._ids, first, n, "ids")
                     if chosen.id is None
-                    else ids.of(_values(batch.column(chosen.id)), self.name, first),
+                    else ids.of(numbers_of(line["ids"]), self.name, first),
                     self._beside(self._y, first, n, "labels")
                     if not chosen.labels
-                    else self._labels(batch, labels, first),
+                    else self._labels(line["labels"], labels, first),
                     first + n,
                 )
                 first += n
+        if first != self.total:
+            raise DatasetError(f"{self._path} has {first} rows, but its footer says {self.total}")
 
-    def _labels(self, batch: Any, kind: Kind, first: int) -> np.ndarray:
-        columns = [_values(batch.column(name)) for name in self._chosen.labels]
+    def _labels(self, columns: list[list[Any]], kind: Kind, first: int) -> np.ndarray:
         if len(columns) == 1:
-            return kind.of(columns[0], self.name, first)
-        return label_matrix([Kind("label").of(column, self.name, first) for column in columns])
-
-    def _features(self, batch: Any, first: int, *, width: int | None) -> np.ndarray:
-        n = batch.num_rows
-        names = self._chosen.features
-        for name in names:
-            column = batch.column(name)
-            if column.null_count:
-                row = first + int(np.argmax(column.is_null().to_numpy(zero_copy_only=False)))
-                raise DatasetError(f"{self.name}: {name} is empty in row {row}")
-        if not self._wide:
-            X = np.empty((n, len(names)), self._dtype)
-            for i, name in enumerate(names):
-                X[:, i] = converted(batch.column(name).to_numpy(zero_copy_only=False), self._dtype)
-            return X
-        import pyarrow.compute
-
-        column = batch.column(names[0])
-        numbers = column.flatten()
-        _check_number(self.name, names[0], numbers.type)
-        lengths = pyarrow.compute.list_value_length(column).to_numpy(zero_copy_only=False)
-        wanted = int(lengths[0]) if width is None else width
-        if (lengths != wanted).any():
-            row = int(np.argmax(lengths != wanted))
-            raise DatasetError(
-                f"{self.name}: {names[0]} has {lengths[row]} numbers in row {first + row}, but {wanted} in the first"
-            )
-        if numbers.null_count:
-            at = int(np.argmax(numbers.is_null().to_numpy(zero_copy_only=False)))
-            raise DatasetError(f"{self.name}: {names[0]} has an empty number in row {first + at // wanted}")
-        flat = numbers.to_numpy(zero_copy_only=False).reshape(n, wanted)
-        check_features(self.name, flat.shape, flat.dtype)
-        return converted(flat, self._dtype)
+            return kind.of(numbers_of(columns[0]), self.name, first)
+        return label_matrix([Kind("label").of(numbers_of(column), self.name, first) for column in columns])
 
 
-def _is_list(kind: Any) -> bool:
-    import pyarrow.types as types
-
-    return bool(types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind))
-
-
-def _check_number(where: str, name: str, kind: Any) -> None:
-    import pyarrow.types as types
-
-    if not (types.is_floating(kind) or types.is_integer(kind) or types.is_boolean(kind)):
-        usual = f"a column of lists called {', '.join(FEATURES)}"
-        raise DatasetError(
-            f"{where}: {name} is of type {kind}, not a number. Name the features with --features; without, they are "
-            f"{usual}, or all columns that are no ids and no labels"
-        )
-
-
-def _values(column: Any) -> Any:
-    """Ids or labels of a column: an array of numbers, or a list of what is there."""
-    import pyarrow.types as types
-
-    if types.is_dictionary(column.type):
-        column = column.dictionary_decode()
-    if types.is_floating(column.type) or (types.is_integer(column.type) and not column.null_count):
-        return column.to_numpy(zero_copy_only=False)  # a null among floats is NaN
-    return column.to_pylist()
+def numbers_of(values: list[Any]) -> Any:
+    """A column of floats as an array, where a missing one is NaN; whatever else it is as it came."""
+    if any(isinstance(value, float) for value in values):
+        return np.array([np.nan if value is None else value for value in values], np.float64)
+    return values

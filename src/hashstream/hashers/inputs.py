@@ -46,7 +46,8 @@ def _not_rows(X: np.ndarray) -> str:
             f". Reshape your data: X.reshape(1, -1) if it is one row of {len(X)} features, X.reshape(-1, 1) if it is "
             f"{len(X)} rows of one feature"
         )
-    return f"Expected 2D array, got {found} instead: X has shape {X.shape}, and must be (n, d), one row per item{advice}"
+    wanted = f"X has shape {X.shape}, and must be (n, d), one row per item"
+    return f"Expected 2D array, got {found} instead: {wanted}{advice}"
 
 
 def without_names(X: Any) -> Any:

@@ -74,7 +74,7 @@ LABELS = "a table takes labels that are strings, real numbers or booleans, and N
 def plain_labels(y: np.ndarray) -> np.ndarray:
     """Labels, (n,) or (n, C), in a copy that comes back the same from a folder; objects are what Python has for them.
 
-    y : as `as_labels` returns it. A missing label stays NaN in an array of floats, is None among objects, and a matrix of
+    y : as `as_labels` returns it. A missing label stays NaN in an array of floats and None among objects; a matrix of
     objects becomes one of floats. A TypeError names a label that a folder cannot hold.
     """
     if y.dtype.kind in "iufbU" or not y.ndim:  # the hasher refuses a scalar
@@ -97,7 +97,7 @@ def plain_labels(y: np.ndarray) -> np.ndarray:
 
 
 def label_at(y: np.ndarray | None, row: int) -> Any:
-    """The label of one row of a batch as Python has it, an array where it is a row of a matrix; None where it is missing.
+    """The label of one row of a batch as Python has it, None where it is missing; a row of a matrix is an array.
 
     >>> label_at(np.array([3.5, np.nan]), 0), label_at(np.array([3.5, np.nan]), 1), label_at(None, 0)
     (3.5, None, None)

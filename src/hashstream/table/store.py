@@ -23,8 +23,8 @@ __all__ = ["Batch", "Store", "left_of"]
 class Batch:
     """Rows that were ingested or added in one call.
 
-    X : (n, d) in the table's dtype. y : labels (see `label_at`), or None. learned : whether the hasher learned from them.
-    model : checksum of the hash functions after that.
+    X : (n, d) in the table's dtype. y : labels, of which some may be missing (see `label_at`), or None.
+    learned : whether the hasher learned from those with a label. model : checksum of the hash functions after that.
     """
 
     X: np.ndarray

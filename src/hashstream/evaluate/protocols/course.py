@@ -64,7 +64,9 @@ class Field:
         """
         if data.y.dtype == object:
             row = next(row for row, label in enumerate(data.y) if label is None)
-            raise ValueError(f"{data.name}: row {row} has no label, and an experiment needs one for every row")
+            raise ValueError(
+                f"{data.name}: row {row} has no label, and an experiment needs one for every row"
+            )
         if len(data.y) and (data.y == data.y[0]).all():
             raise ValueError(f"{data.name} has one class, {data.y[0]}: there is nothing to tell apart")
         X, mark = (
