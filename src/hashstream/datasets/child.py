@@ -26,10 +26,40 @@ __all__ = ["Answers", "parser"]
 SECONDS, BYTES_PER_SECOND = 60.0, 1e6  # a parser may be silent for so long, and longer for a large file
 
 
+class _Watch:
+    """The output of a process that is killed where it keeps a reader waiting for too long. The time that the caller
+    takes between two answers does not count."""
+
+    def __init__(self, process: subprocess.Popen[bytes], pipe: IO[bytes], seconds: float) -> None:
+        self._process, self._pipe, self.seconds, self.late = process, pipe, seconds, False
+
+    def _stop(self) -> None:
+        self.late = True
+        self._process.kill()
+
+    @contextmanager
+    def _waiting(self) -> Iterator[None]:
+        timer = threading.Timer(self.seconds, self._stop)
+        timer.daemon = True
+        timer.start()
+        try:
+            yield
+        finally:
+            timer.cancel()
+
+    def readline(self, most: int) -> bytes:
+        with self._waiting():
+            return self._pipe.readline(most)
+
+    def read(self, n: int) -> bytes:
+        with self._waiting():
+            return self._pipe.read(n)
+
+
 class Answers:
     """The answers of a parser."""
 
-    def __init__(self, pipe: IO[bytes], path: Path) -> None:
+    def __init__(self, pipe: _Watch, path: Path) -> None:
         self._pipe, self._path = pipe, path
 
     def line(self, most: int = 1 << 22) -> dict[str, Any]:
@@ -73,11 +103,12 @@ def parser(script: str, path: Path, what: str, most: int, **task: Any) -> Iterat
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
             env=environment,
+            start_new_session=True,  # Ctrl-C is for this process, which may want to finish what it has begun
         )
         assert process.stdout is not None
         watch = _Watch(process, process.stdout, SECONDS + size / BYTES_PER_SECOND)
         try:
-            yield Answers(watch, path)  # type: ignore[arg-type]
+            yield Answers(watch, path)
         except EOFError as error:
             code = process.wait()  # its output has ended, so it has, or will at once
             if watch.late:
@@ -90,33 +121,3 @@ def parser(script: str, path: Path, what: str, most: int, **task: Any) -> Iterat
             process.stdout.close()
             process.kill()
             process.wait()
-
-
-class _Watch:
-    """The output of a process that is killed where it keeps a reader waiting for too long. The time that the caller
-    takes between two answers does not count."""
-
-    def __init__(self, process: subprocess.Popen[bytes], pipe: IO[bytes], seconds: float) -> None:
-        self._process, self._pipe, self.seconds, self.late = process, pipe, seconds, False
-
-    def _stop(self) -> None:
-        self.late = True
-        self._process.kill()
-
-    @contextmanager
-    def _waiting(self) -> Iterator[None]:
-        timer = threading.Timer(self.seconds, self._stop)
-        timer.daemon = True
-        timer.start()
-        try:
-            yield
-        finally:
-            timer.cancel()
-
-    def readline(self, most: int) -> bytes:
-        with self._waiting():
-            return self._pipe.readline(most)
-
-    def read(self, n: int) -> bytes:
-        with self._waiting():
-            return self._pipe.read(n)

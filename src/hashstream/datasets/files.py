@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -113,7 +114,7 @@ def _one(
     found = [name for name in wanted if name in there]
     if len(found) == 1:
         return found[0]
-    listed = ", ".join((shown or {}).get(name, name) for name in there) or "nothing"
+    listed = ", ".join((shown or {}).get(name, name)[:100] for name in islice(there, 50)) or "nothing"
     if found:
         raise DatasetError(f"{path} has {' and '.join(found)}: which of them are the {what}? Keep one")
     raise DatasetError(

@@ -242,7 +242,8 @@ class ParquetRows(_TableRows):
                 f"{self._path}: reading Parquet needs pyarrow: pip install 'hashstream[parquet]'"
             )
         script = str(Path(__file__).with_name("parquet_parser.py"))
-        most = SPARE + MAX_RATIO * self._path.stat().st_size
+        with reading(self._path, "Parquet"):
+            most = SPARE + MAX_RATIO * self._path.stat().st_size
         return parser(script, self._path, "Parquet", most, **task)
 
     def pieces(self, size: int) -> Iterator[Rows]:
