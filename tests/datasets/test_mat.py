@@ -194,6 +194,21 @@ def test_a_size_that_the_file_cannot_hold_is_refused(tmp_path: Path, chunked: bo
         mat.matrix(path, "X")
 
 
+def test_links_to_other_files_are_not_followed(tmp_path: Path) -> None:
+    other, path = tmp_path / "other.mat", tmp_path / "a.mat"
+    with h5py.File(other, "w") as file:
+        file.create_dataset("X", data=X)
+    layout = h5py.VirtualLayout(shape=X.shape, dtype=X.dtype)
+    layout[:] = h5py.VirtualSource(str(other), "X", shape=X.shape)
+    with h5py.File(path, "w") as file:
+        file["X"] = h5py.ExternalLink(str(other), "X")
+        file.create_virtual_dataset("Y", layout)
+        file.create_dataset("Z", X.shape, X.dtype, external=[(str(other), 0, X.nbytes)])
+    for name in "XYZ":
+        with pytest.raises(DatasetError, match=f"{name} is  link, which is no full array of numbers"):
+            mat.matrix(path, name)
+
+
 def _flipped(content: bytes, rng: np.random.Generator) -> bytes:
     copy = bytearray(content)
     copy[rng.integers(0, len(copy))] ^= 1 << int(rng.integers(0, 8))

@@ -54,7 +54,11 @@ def variables(path: str) -> dict[str, Variable]:
         import h5py
 
         with h5py.File(path) as file:
-            return {name: _variable(file[name]) for name in file if not name.startswith("#")}
+            return {
+                name: ((), "link") if _leads_elsewhere(file, name) else _variable(file[name])
+                for name in file
+                if not name.startswith("#")
+            }
     import scipy.io
 
     return {name: (tuple(int(side) for side in shape), kind) for name, shape, kind in scipy.io.whosmat(path)}
@@ -154,6 +158,13 @@ def _numbers(path: str, name: str) -> Variable:
     return shape, kind
 
 
+def _leads_elsewhere(file: Any, name: str) -> bool:
+    """Whether a name is a link to another file, which nobody has asked to read."""
+    import h5py
+
+    return isinstance(file.get(name, getlink=True), h5py.ExternalLink)
+
+
 def _variable(stored: Any) -> Variable:
     """What an HDF5 object says of itself; groups are structs and sparse matrices."""
     kind = stored.attrs.get("MATLAB_class", b"")
@@ -166,7 +177,7 @@ def _variable(stored: Any) -> Variable:
             raise Refused("is damaged: an empty array has a size of more than 32 numbers")
         return tuple(int(side) for side in np.asarray(stored).reshape(-1)), kind
     if stored.is_virtual or stored.external:  # both lead to other files
-        return (), "external"
+        return (), "link"
     if stored.dtype.kind not in "iufb":  # whatever MATLAB's class says
         kind = str(stored.dtype)
     elif not kind:  # not written by MATLAB
