@@ -199,6 +199,23 @@ def check_string_labels(hasher: OnlineHasher) -> None:
     _require(by_name.classes_ == names.tolist(), f"classes_ is {by_name.classes_}")
 
 
+def check_missing_labels(hasher: OnlineHasher) -> None:
+    """Rows whose label is missing are not learned from: the model is as if they had not been given."""
+    X, y = class_stream(n=100)
+    some = [None if i % 3 == 0 else int(label) for i, label in enumerate(y)]
+    kept = np.arange(len(y)) % 3 != 0
+    expected = _fresh(hasher).partial_fit(X[kept], y[kept])
+    for what, labels in (("None", some), ("NaN", np.where(kept, y, np.nan))):
+        learned = _fresh(hasher)
+        learned.partial_fit(X[:20], [None] * 20)
+        _require(not state_of(learned), "a first batch without any label left something behind")
+        learned.partial_fit(X, labels)
+        _require(state_of(learned) == state_of(expected), f"rows with the label {what} were learned from")
+        before = state_of(learned)
+        learned.partial_fit(X[:20], [None] * 20)
+        _require(state_of(learned) == before, "a batch without any label changed the model")
+
+
 def check_precision(hasher: OnlineHasher) -> None:
     """float32 in is float32 arithmetic, float64 in is float64, and the two agree on nearly all bits."""
     X, y = class_stream(n=200)
@@ -334,6 +351,7 @@ CHECKS: tuple[Callable[[OnlineHasher], None], ...] = (
     check_small_batches,
     check_late_class,
     check_string_labels,
+    check_missing_labels,
     check_precision,
     check_save_load,
     check_bad_input,

@@ -9,6 +9,7 @@ import pytest
 
 from hashstream import datasets
 from hashstream.datasets import from_arrays
+from hashstream.evaluate.protocols.course import Field
 
 Y = np.array([0, 1, 0])
 
@@ -68,9 +69,10 @@ def test_words_become_numbers_in_alphabetical_order() -> None:
         (np.zeros((4, 3)), Y, "transpose X"),
         (np.zeros((3, 2)), Y[:, None], r"y has shape \(3, 1\)"),
         (np.zeros((3, 2)), [0, 1, 0.5], r"y\[2\] is 0.5"),
-        (np.zeros((3, 2)), [0, np.nan, 1], r"y\[1\] is nan"),
         (np.zeros((3, 2)), [0, np.inf, 1], r"y\[1\] is inf"),
-        (np.zeros((3, 2)), [None, 1, 2], "y is of type object"),
+        (np.zeros((3, 2)), ["a", 1, 2], "y is of type object"),
+        (np.zeros((3, 2)), [None, np.nan, None], "y has no labels"),
+        (np.zeros((3, 2)), 1, r"y has shape \(\)"),
         (np.zeros((3, 2)), np.array([1, 2, 2**63], np.uint64), "too large for int64"),
     ],
 )
@@ -94,3 +96,27 @@ def test_names_and_shapes_that_do_not_fit() -> None:
         from_arrays(np.zeros((3, 4)), Y, classes=["one"])
     with pytest.raises(ValueError, match="leave `classes` out"):
         from_arrays(np.zeros((3, 4)), ["a", "b", "a"], classes=["a", "b"])
+
+
+@pytest.mark.parametrize(
+    ("given", "y", "classes"),
+    [
+        ([3, None, 1], [3, None, 1], ()),
+        ([3, np.nan, 1], [3, None, 1], ()),
+        (["b", None, "a"], [1, None, 0], ("a", "b")),
+        (["", None, "a\0"], [0, None, 1], ("", "a\0")),
+    ],
+)
+def test_missing_labels_stay_missing(given: list[Any], y: list[Any], classes: tuple[str, ...]) -> None:
+    data = from_arrays(np.eye(3), given)
+    assert (data.y.tolist(), data.classes) == (y, classes)
+    assert datasets.fingerprint(data.X, data.y) != datasets.fingerprint(data.X, data.y[::-1])
+    with pytest.raises(ValueError, match=r"y\[1\] is missing: a split needs a label for every row"):
+        datasets.split(data.y)
+    with pytest.raises(ValueError, match="row 1 has no label, and an experiment needs one for every row"):
+        Field.of(data)
+
+
+def test_bytes_that_are_no_text() -> None:
+    data = from_arrays(np.eye(3), np.array([b"\xff", b"\xfe", b"caf\xc3\xa9"]))
+    assert data.classes == ("\\xfe", "\\xff", "café")

@@ -174,7 +174,7 @@ def test_ids_and_labels_are_numbers_or_text_for_a_whole_file(tmp_path: Path) -> 
         ("id,a,b\n1,2\n", "line 2, has 2 columns, but there are 3 names"),
         ("id,a,b\n1,2,3\n2,,3\n", "line 3: a is empty, not a number"),
         ("id,a,b\n1,2,3\n2,3,red\n", "line 3: b is 'red', not a number. If it is no feature"),
-        ("id,a,label\n1,2,x\n2,3,\n", "row 1 has no label"),
+        ("id,a,label\n1,2,x\n,3,y\n", "row 1 has no id"),
         ("id,a,a\n1,2,3\n", "more than one column 'a'"),
         ("id,label\n1,2\n", "no column left for the features"),
         ("y,label,a\n1,2,3\n", "has y and label: say with --label which is meant"),
@@ -230,8 +230,9 @@ def test_bad_parquet_is_refused_with_its_row(tmp_path: Path) -> None:
         ({"id": [1, 2], "a": [1.0, 2.0], "word": ["x", "y"]}, "word is of type string, not a number"),
         ({"x": [[1.0, 2.0], [1.0]]}, "x has 1 numbers in row 1, but 2 in the first"),
         ({"x": [[1.0, 2.0], [None, 1.0]]}, "x has an empty number in row 1"),
-        ({"x": [[1.0], [2.0]], "label": ["a", None]}, "row 1 has no label"),
-        ({"x": [[1.0], [2.0]], "label": [1, None]}, "row 1 has no label"),
+        ({"x": [[1.0], [2.0]], "id": ["a", None]}, "row 1 has no id"),
+        ({"x": [[1.0], [2.0]], "id": [1, None]}, "row 1 has no id"),
+        ({"x": [[1.0], [2.0]], "label": [1.5, None]}, "the label of row 0 is 1.5"),
     ):
         pq.write_table(pa.table(columns), path)
         with pytest.raises(DatasetError, match=says):
@@ -291,3 +292,69 @@ def test_arrays_as_a_source() -> None:
     assert not source.has_ids
     with pytest.raises(DatasetError, match="mine has 3 rows, but there are 2 ids"):
         ArrayRows("mine", np.zeros((3, 2)), ids=np.arange(2))
+
+
+MISSING = [1, None, 0, None, 7]
+
+
+@pytest.mark.parametrize("size", [1, 2, 10])
+@pytest.mark.parametrize(
+    "how", ["csv", "tsv", "npy", "npz", "npz text", "parquet", "parquet floats", "parquet text"]
+)
+def test_an_empty_label_is_a_row_without_one(tmp_path: Path, how: str, size: int) -> None:
+    """Whatever the file has for it: an empty cell, NaN, null or an empty string."""
+    X, kind = np.arange(10.0).reshape(5, 2).astype(np.float32), how.partition(" ")[0]
+    path, wanted = tmp_path / f"a.{kind}", list(MISSING)
+    floats = np.array([np.nan if one is None else one for one in MISSING])
+    words = ["" if one is None else str(one) for one in MISSING]
+    if kind in ("csv", "tsv"):
+        rows = [[*x, word] for x, word in zip(X.tolist(), words, strict=True)]
+        write_csv(path, ["a", "b", "label"], rows, "," if kind == "csv" else "\t")
+    elif kind == "npy":
+        np.save(path, X)
+        np.save(tmp_path / "a.labels.npy", floats)
+    elif kind == "npz":
+        np.savez(path, x=X, y=np.array(words) if how == "npz text" else floats)
+    else:
+        text = ["c1", None, "", None, "c7"]
+        column = {"parquet": MISSING, "parquet floats": floats, "parquet text": text}
+        pq.write_table(pa.table({"x": list(X), "label": column[how]}), path)
+        wanted = [one or None for one in text] if how == "parquet text" else wanted
+    got, _, y = joined(path, size)
+    assert got.tolist() == X.tolist()
+    assert y.tolist() == wanted
+    as_text = joined(path, size, text=True)[2].tolist()
+    assert as_text == [one if one is None else str(one) for one in wanted]
+
+
+@pytest.mark.parametrize("kind", ["csv", "parquet"])
+def test_a_row_of_a_matrix_with_an_empty_cell(tmp_path: Path, kind: str) -> None:
+    path = tmp_path / f"a.{kind}"
+    if kind == "csv":
+        write_csv(path, ["a", "is_a", "is_b"], [[1, 0, 1], [2, "", 1], [3, 1, 0]])
+    else:
+        pq.write_table(pa.table({"a": [1, 2, 3], "is_a": [0, None, 1], "is_b": [1, 1, 0]}), path)
+    y = joined(path, 2, label="is_*")[2]
+    np.testing.assert_array_equal(y, [[0, 1], [np.nan, 1], [1, 0]])
+
+
+def test_large_labels_with_gaps_stay_exact(tmp_path: Path) -> None:
+    path = tmp_path / "a.parquet"
+    pq.write_table(pa.table({"a": [1.0, 2.0, 3.0], "label": [2**60 + 1, None, 2**60 + 2]}), path)
+    assert joined(path)[2].tolist() == [2**60 + 1, None, 2**60 + 2]
+    np.savez(tmp_path / "a.npz", x=np.eye(2), y=np.array([2**63 + 1, 5], np.uint64))
+    assert joined(tmp_path / "a.npz")[2].tolist() == [2**63 + 1, 5]
+
+
+def test_labels_that_differ_in_a_last_nul_stay_apart(tmp_path: Path) -> None:
+    path = write_csv(tmp_path / "a.csv", ["a", "label"], [[1, "x"], [2, "x\0"]])
+    assert joined(path)[2].tolist() == ["x", "x\0"]
+
+
+def test_files_beside_with_one_value(tmp_path: Path) -> None:
+    np.save(tmp_path / "a.npy", np.eye(3))
+    for what in ("ids", "labels"):
+        np.save(tmp_path / f"a.{what}.npy", np.array(3))
+        with pytest.raises(DatasetError, match=f"the {what} are one value"):
+            open_rows(tmp_path / "a.npy")
+        (tmp_path / f"a.{what}.npy").unlink()

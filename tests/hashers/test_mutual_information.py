@@ -52,7 +52,7 @@ def test_labels_are_names() -> None:
     codes, labels = rng.integers(256, size=(50, 2), dtype=np.uint8), rng.integers(4, size=50)
     by_number = reservoir_mutual_information(codes, labels)
     assert by_number == reservoir_mutual_information(codes, np.array(["ant", "bee", "cat", "dog"])[labels])
-    odd = np.array([("a",), 7, "b", None, 0], dtype=object)
+    odd = np.array([("a",), 7, "b", "c", 0], dtype=object)
     assert by_number == reservoir_mutual_information(codes, odd[labels])
 
 

@@ -54,7 +54,8 @@ LabelColumn = Annotated[
     typer.Option(
         "--label",
         metavar="NAME",
-        help="The same for labels: `label`, `labels` or `y`. Several with commas between, or `is_*`, are a 0/1 matrix.",
+        help="The same for labels: `label`, `labels` or `y`. Several with commas between, or `is_*`, are a 0/1 matrix. "
+        "An empty cell (or NaN, or null) is a row without a label.",
     ),
 ]
 FeatureColumns = Annotated[

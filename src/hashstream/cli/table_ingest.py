@@ -35,6 +35,7 @@ from hashstream.cli.table_common import (
 from hashstream.datasets.rows import Rows, RowSource
 from hashstream.hashers import DivergenceError
 from hashstream.table import HashTable, TableError
+from hashstream.table.packing import label_at
 from hashstream.terminal import seconds
 
 __all__ = ["Durability", "ingest"]
@@ -122,6 +123,8 @@ def ingest(
     double: Double = False,
 ) -> None:
     """Learn from the rows of files and store them, while others search.
+
+    Rows whose label is empty are stored, and not learned from.
 
     Files of any size are read in pieces. Each batch is durable as soon as it is stored. Stopped by Ctrl-C or by a
     crash, the same command goes on: a row that is in the table already, with the same features and label, is passed
@@ -246,7 +249,7 @@ class Ingest:
             return there, same
         at = np.flatnonzero(there)
         held = self._table.get(ids[at])
-        labels = [None] * len(at) if y is None or not self._learn else y[at].tolist()
+        labels = [label_at(y if self._learn else None, row) for row in at.tolist()]
         if held.features is None:
             self._unsure = True
             return there, same
@@ -296,7 +299,9 @@ def apart(ids: np.ndarray) -> Iterator[slice]:
 
 
 def _same_label(held: object, given: object) -> bool:
-    if isinstance(held, np.ndarray) or isinstance(given, (np.ndarray, list)):
+    if held is None or given is None:
+        return held is given
+    if isinstance(held, np.ndarray) or isinstance(given, np.ndarray):
         return np.array_equal(np.asarray(held), np.asarray(given))
     return bool(held == given)
 

@@ -31,7 +31,9 @@ from hashstream.cli.table_common import (
     work_bar,
 )
 from hashstream.datasets.rows import ArrayRows, RowSource
+from hashstream.hashers.labels import as_labels
 from hashstream.table import HashTable
+from hashstream.table.packing import label_at
 from hashstream.terminal import seconds
 
 __all__ = ["search"]
@@ -106,7 +108,8 @@ def search(
 ) -> None:
     """Find the items whose codes are nearest to those of the queries, exactly; works while another process ingests.
 
-    Where the queries have labels, and the items, it also says how many of the answers share them.
+    Where queries and items have labels, it also says how many of the answers share the label of their query. Queries
+    whose label is empty are searched like the others, and left out of that.
     """
     with failing(), opened(folder, mode="read") as table:
         if (queries is None) == (like is None):
@@ -153,8 +156,8 @@ def _stored(table: HashTable, folder: Path, like: str) -> RowSource:
     items = table.get(ids)
     if items.features is None:
         raise ValueError("no features are kept in this table, so --like has nothing to ask with: give a file")
-    known = None not in items.labels
-    y = np.array(items.labels) if known else None
+    known = any(label is not None for label in items.labels)
+    y = as_labels(items.labels, "labels") if known else None
     return ArrayRows("the table", items.features, items.ids, y, dtype=items.features.dtype)
 
 
@@ -296,20 +299,27 @@ def _write(answers: Answers, out: Path, *, whole: bool) -> None:
     np.savez(out, allow_pickle=False, **arrays)
 
 
+def _shared(of_query: Any, of_item: Any) -> bool:
+    if isinstance(of_query, np.ndarray):
+        return bool(np.any(of_query * np.asarray(of_item)))
+    return bool(of_query == of_item)
+
+
 def _tell(
     table: HashTable, answers: Answers, labels: np.ndarray | None, taken: float, out: Path | None
 ) -> None:
     q = len(answers.queries)
     line = f"{q:,} {'query' if q == 1 else 'queries'} against {len(table):,} items in {seconds(taken)}"
-    if labels is not None and len(answers.ids) and None not in answers.labels:
-        owner = np.repeat(np.arange(q), np.diff(answers.offsets))
-        if labels.ndim == 1:
-            asked = labels.tolist()
-            hits = sum(asked[i] == label for i, label in zip(owner.tolist(), answers.labels, strict=True))
-        else:
-            shared = (np.asarray(answers.labels) * labels[owner]).any(axis=1)
-            hits = int(shared.sum())
-        line += f"; {hits / len(owner):.1%} of the {len(owner):,} answers share the query's label"
+    if labels is not None and any(label is not None for label in answers.labels):
+        owner = np.repeat(np.arange(q), np.diff(answers.offsets)).tolist()
+        asked = [label_at(labels, i) for i in range(q)]
+        pairs = [
+            (asked[i], label) for i, label in zip(owner, answers.labels, strict=True) if asked[i] is not None
+        ]
+        hits = sum(label is not None and _shared(of_query, label) for of_query, label in pairs)
+        if pairs:
+            which = " to queries with a label" if any(label is None for label in asked) else ""
+            line += f"; {hits / len(pairs):.1%} of the {len(pairs):,} answers{which} share the query's label"
     console.print(f"{line}.", highlight=False, soft_wrap=True)
     if out is not None:
         console.print(f"Written to {escape(str(out))}", highlight=False, soft_wrap=True)

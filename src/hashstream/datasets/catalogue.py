@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from hashstream.datasets import files, folders, harness, mnist
+from hashstream.datasets import files, folders, harness, mnist, npy
 from hashstream.datasets.dataset import Dataset, from_arrays
 from hashstream.datasets.download import Progress
 from hashstream.datasets.folders import DatasetError
@@ -188,7 +188,7 @@ def _entry(name: str) -> Entry:
 
 def _scaled(path: Path) -> tuple[np.ndarray, np.ndarray]:
     """Features that were stored as bytes, with one scale for each column."""
-    arrays = folders.read_npz(path, "q", "scale", "y")
+    arrays = npy.read_npz(path, "q", "scale", "y")
     X = arrays["q"].astype(np.float32)
     X *= arrays["scale"].astype(np.float32)
     return X, arrays["y"]
@@ -196,7 +196,7 @@ def _scaled(path: Path) -> tuple[np.ndarray, np.ndarray]:
 
 def _halves(path: Path) -> tuple[np.ndarray, np.ndarray]:
     """Features that were stored as float16."""
-    arrays = folders.read_npz(path, "x", "y")
+    arrays = npy.read_npz(path, "x", "y")
     return arrays["x"].astype(np.float32), arrays["y"]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
@@ -10,9 +11,11 @@ from typing import Any
 
 import numpy as np
 
-from hashstream.datasets.folders import DatasetError, reason
+from hashstream.datasets.folders import DatasetError
+from hashstream.datasets.npy import read_npy
+from hashstream.hashers.labels import is_missing
 
-__all__ = ["Chosen", "Columns", "Kind", "side_file"]
+__all__ = ["Chosen", "Columns", "Kind", "label_matrix", "side_file"]
 
 IDS, LABELS = ("id", "ids"), ("label", "labels", "y")
 FEATURES = ("features", "x", "X", "embedding", "vector")
@@ -37,7 +40,7 @@ class Columns:
 
     def among(self, names: Sequence[str], where: str, vectors: Sequence[str] = ()) -> Chosen:
         """The columns of a table with these names. vectors : those that hold a whole row of features each."""
-        if twice := sorted({name for name in names if names.count(name) > 1}):
+        if twice := sorted(name for name, count in Counter(names).items() if count > 1):
             hint = (
                 ". Where its first line is a row: --no-header"
                 if where.lower().endswith((".csv", ".tsv"))
@@ -48,7 +51,8 @@ class Columns:
         labels = _named(self.label, names, LABELS, where, "--label")
         if len(ids) > 1:
             raise DatasetError(f"{where}: ids are one column, not {', '.join(ids)}")
-        others = [name for name in names if name not in ids and name not in labels]
+        answers = {*ids, *labels}
+        others = [name for name in names if name not in answers]
         if self.features is not None:
             taken = set(_matching(self.features, others, where, "--features", names))
             chosen = [name for name in others if name in taken]
@@ -84,13 +88,14 @@ def _named(
 def _matching(asked: str, names: Sequence[str], where: str, option: str, every: Sequence[str]) -> list[str]:
     if asked in names:
         return [asked]
-    found: list[str] = []
+    found: dict[str, None] = {}  # in order
+    known = set(names)
     for pattern in (part.strip() for part in asked.split(",") if part.strip()):
-        some = [name for name in names if name == pattern or fnmatchcase(name, pattern)]
+        some = [pattern] if pattern in known else [name for name in names if fnmatchcase(name, pattern)]
         if not some:
             raise DatasetError(f"{where} has no column {pattern!r} ({option}): there is {_list(every)}")
-        found += [name for name in some if name not in found]
-    return found
+        found |= dict.fromkeys(some)
+    return list(found)
 
 
 def _list(names: Sequence[str]) -> str:
@@ -100,18 +105,12 @@ def _list(names: Sequence[str]) -> str:
 
 def side_file(path: Path) -> np.ndarray:
     """The array of a .npy file."""
-    try:
-        array = np.load(path, allow_pickle=False)
-    except (OSError, EOFError, ValueError) as error:
-        raise DatasetError(f"{path} cannot be read as an .npy file ({reason(error)})") from error
-    if not isinstance(array, np.ndarray):
-        array.close()
-        raise DatasetError(f"{path} holds several arrays: rename it to .npz")
-    return array
+    return read_npy(path)
 
 
 class Kind:
-    """Ids or labels of one file: whole numbers, or text, and never both. What comes first decides.
+    """Ids or labels of one file: whole numbers, or text, and never both. What comes first decides. A label may be
+    missing: an empty string, None or NaN.
 
     >>> kind = Kind("label")
     >>> kind.of(["3", "14"], "a.csv"), kind.of(["15"], "a.csv")
@@ -125,60 +124,95 @@ class Kind:
         self.text: bool | None = True if text else None
 
     def of(self, values: Any, where: str, first: int = 0) -> np.ndarray:
-        """(n,) int64 or object holding str. first : the number of the first row, for the sentence of an error."""
-        array = np.asarray(values)
-        if array.dtype.kind in "iub":
-            whole = array.astype(np.int64)
-            if array.dtype == np.uint64 and len(array) and (array > np.uint64(np.iinfo(np.int64).max)).any():
-                raise DatasetError(
-                    f"{where}: {self._what} {array.max()} does not fit into 64 bits with a sign"
-                )
-        elif array.dtype.kind == "f":
-            good = np.isfinite(array) & (np.abs(array) < 2.0**53)
-            good &= np.floor(np.where(good, array, 0.5)) == array
-            if not good.all():
-                row = int(good.argmin())
-                if np.isnan(array[row]):
-                    raise self._lacking(where, first + row)
-                raise DatasetError(
-                    f"{where}: the {self._what} of row {first + row} is {array[row]}: it has to be a whole number, "
-                    "or text"
-                )
-            whole = array.astype(np.int64)
+        """(n,) int64 or object holding str; where labels are missing, object holding int or str, and None for those.
+
+        first : the number of the first row, for the sentence of an error.
+        """
+        # NumPy's strings would lose a "\0" at their end.
+        array = values if isinstance(values, np.ndarray) else _objects(values)
+        if array.dtype.kind not in "iubf":
+            return self._from_text(array.tolist(), where, first)
+        if array.dtype.kind == "f":
+            whole, missing = self._from_floats(array, where, first)
+        elif array.dtype == np.uint64 and len(array) and int(array.max()) >= 1 << 63:
+            if self._what == "id":
+                raise DatasetError(f"{where}: id {array.max()} does not fit into 64 bits with a sign")
+            whole, missing = array, np.zeros(len(array), bool)
         else:
-            return self._from_text(array.astype(object), where, first)
+            whole, missing = array.astype(np.int64), np.zeros(len(array), bool)
         if self.text:
-            return whole.astype(str).astype(object)
-        self.text = False
-        return whole
+            whole = whole.astype(str).astype(object)
+        elif not missing.all():
+            self.text = False
+        return _with_none(whole, missing)
+
+    def _from_floats(self, array: np.ndarray, where: str, first: int) -> tuple[np.ndarray, np.ndarray]:
+        """Whole numbers, and which of them are missing, (n,) bool."""
+        missing = np.isnan(array)
+        if self._what == "id" and missing.any():
+            raise self._lacking(where, first + int(missing.argmax()))
+        good = np.isfinite(array) & (np.abs(array) < 2.0**53)
+        good &= np.floor(np.where(good, array, 0.5)) == array
+        if not (good | missing).all():
+            row = int((good | missing).argmin())
+            raise DatasetError(
+                f"{where}: the {self._what} of row {first + row} is {array[row]}: it has to be a whole number, "
+                "or text"
+            )
+        return np.where(missing, 0, array).astype(np.int64), missing
 
     def _lacking(self, where: str, row: int) -> DatasetError:
         return DatasetError(f"{where}: row {row} has no {self._what}. Every row needs one, or none has one")
 
-    def _from_text(self, array: np.ndarray, where: str, first: int) -> np.ndarray:
-        words = [
-            one.decode("utf-8", "replace") if isinstance(one, bytes) else str(one) for one in array.tolist()
-        ]
-        for row, (one, given) in enumerate(zip(words, array.tolist(), strict=True)):
-            if given is None or not one:
-                raise self._lacking(where, first + row)
-        odd = next((row for row, one in enumerate(words) if not _is_whole(one)), None)
+    def _from_text(self, given: list[Any], where: str, first: int) -> np.ndarray:
+        words = ["" if is_missing(one) else _word(one) for one in given]
+        missing = np.array([not one for one in words], bool)
+        if self._what == "id" and missing.any():
+            raise self._lacking(where, first + int(missing.argmax()))
+        odd = next((row for row, one in enumerate(words) if one and not _is_whole(one)), None)
         if self.text is False and odd is not None:
             raise DatasetError(
-                f"{where}: the {self._what} of row {first + odd} is {words[odd]!r}, but those before it are whole "
-                "numbers. Take them as text: --text"
+                f"{where}: the {self._what} of row {first + odd} is {words[odd][:100]!r}, but those before it are "
+                "whole numbers. Take them as text: --text"
             )
-        if self.text is None:
+        if self.text is None and not missing.all():
             self.text = odd is not None
         if self.text:
-            out = np.empty(len(words), object)
-            out[:] = words
-            return out
-        return np.array([int(one) for one in words], np.int64)
+            return _with_none(_objects(words), missing)
+        return _with_none(np.array([int(one or 0) for one in words], np.int64), missing)
+
+
+def label_matrix(columns: list[np.ndarray]) -> np.ndarray:
+    """(n, C) from the columns of a 0/1 matrix; with NaN in it where a cell is empty."""
+    empty = [np.array([one is None for one in column], bool) for column in columns]
+    if not any(column.any() for column in empty):
+        return np.stack(columns, axis=1)
+    try:
+        return np.stack([np.array(column, np.float64) for column in columns], axis=1)  # None becomes NaN
+    except ValueError:
+        return np.stack([column.astype(object) for column in columns], axis=1)
+
+
+def _objects(values: Any) -> np.ndarray:
+    out = np.empty(len(values), object)
+    out[:] = values
+    return out
+
+
+def _with_none(array: np.ndarray, missing: np.ndarray) -> np.ndarray:
+    if not missing.any():
+        return array
+    out: np.ndarray = array.astype(object)
+    out[missing] = None
+    return out
+
+
+def _word(one: Any) -> str:
+    return one.decode("utf-8", "backslashreplace") if isinstance(one, bytes) else str(one)
 
 
 def _is_whole(word: str) -> bool:
     """Whether it is a whole number of 64 bits, written as everybody writes it: 007 is text."""
     digits = word[1:] if word.startswith("-") else word
     usual = digits.isascii() and digits.isdigit() and (digits == "0") + (digits[0] != "0") == 1
-    return usual and -(1 << 63) <= int(word) < 1 << 63
+    return usual and len(digits) < 20 and -(1 << 63) <= int(word) < 1 << 63

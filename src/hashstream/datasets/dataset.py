@@ -9,7 +9,9 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["Dataset", "fingerprint", "from_arrays"]
+from hashstream.hashers.labels import as_labels, missing_rows
+
+__all__ = ["Dataset", "as_text", "fingerprint", "from_arrays"]
 
 _ROWS = 1 << 14  # so many rows are checked at a time: no temporary as large as the data
 
@@ -20,7 +22,7 @@ class Dataset:
 
     name: how `load` was asked for it.
     X: (n, d), uint8 pixels as they were published, or float32 features; official training rows first.
-    y: (n,) int64, the class of each row.
+    y: (n,) int64, the class of each row; where some rows have none, object holding int, and None for those.
     image_shape: (height, width) of a row that is an image, None for features.
     source: where these arrays came from, in words that can follow "MNIST, ".
     note: a sentence that says what a figure made with them can be compared with.
@@ -56,7 +58,7 @@ def from_arrays(
     X: (n, d) finite numbers. uint8 stays, everything else becomes float32. Arrays that have that type already
     are not copied.
     y: (n,) labels. Whole numbers stay as they are; words become 0, 1, ... in alphabetical order and the words
-    become `classes`.
+    become `classes`. A missing label (None, NaN, pandas.NA) stays missing, as None.
     classes: the name of class 0, 1, ..., where y holds numbers.
 
     Raises ValueError that says what is wrong and where.
@@ -91,6 +93,8 @@ def fingerprint(X: np.ndarray, y: np.ndarray) -> str:
     (True, False)
     """
     digest = hashlib.blake2b(digest_size=16)
+    if y.dtype == object:  # some are None: numbers, one after the other
+        y = np.frombuffer(repr(y.tolist()).encode(), np.uint8)
     for array, step in ((y, 1), (X, max(1, -(-X.nbytes // _LOOKED_AT)))):
         digest.update(f"{array.shape} {array.dtype.str};".encode())
         digest.update(np.ascontiguousarray(array[::step]).reshape(-1).view(np.uint8).data)
@@ -115,16 +119,38 @@ def _vectors(X: Any) -> np.ndarray:
     return vectors
 
 
+def as_text(words: np.ndarray) -> np.ndarray:
+    """An array of strings, or of bytes, as one of strings; bytes that are not UTF-8 are written as \\xff."""
+    if words.dtype.kind == "S":
+        return np.char.decode(words, "utf-8", "backslashreplace")
+    return words.astype(str)
+
+
+def _new_names(given: tuple[str, ...], words: list[str]) -> tuple[str, ...]:
+    if given:
+        raise ValueError("y holds words, which are the names of the classes: leave `classes` out")
+    return tuple(words)
+
+
 def _labels(y: Any, names: tuple[str, ...]) -> tuple[np.ndarray, tuple[str, ...]]:
-    """(n,) int64, and the names of the classes."""
-    given = np.asarray(y)
+    """(n,) int64, or object with None where a label is missing, and the names of the classes."""
+    given = as_labels(y)
     if given.ndim != 1:
         raise ValueError(f"y has shape {given.shape}: it has to be (n,), one label for each row of X")
+    if (missing := missing_rows(given)) is not None:
+        if missing.all():
+            raise ValueError("y has no labels: every entry is missing")
+        numbers, names = _labels(given[~missing].tolist(), names)
+        some: np.ndarray = np.full(len(given), None, object)
+        some[~missing] = numbers
+        return some, names
+    if given.dtype.kind == "O" and all(isinstance(label, str) for label in given):
+        words = sorted(set(given.tolist()))
+        place = {word: number for number, word in enumerate(words)}
+        return _labels([place[word] for word in given], tuple(words))[0], _new_names(names, words)
     if given.dtype.kind in "US":
-        if names:
-            raise ValueError("y holds words, which are the names of the classes: leave `classes` out")
-        words, numbers = np.unique(given.astype(str), return_inverse=True)
-        return numbers.astype(np.int64), tuple(words.tolist())
+        found, numbers = np.unique(as_text(given), return_inverse=True)
+        return numbers.astype(np.int64), _new_names(names, found.tolist())
     if given.dtype.kind not in "fiub":
         raise ValueError(f"y is of type {given.dtype}: labels have to be whole numbers or words")
     if given.dtype.kind == "f":

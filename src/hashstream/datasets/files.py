@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from hashstream.datasets import folders, harness, mat
-from hashstream.datasets.dataset import Dataset, from_arrays
-from hashstream.datasets.folders import DatasetError, reason
+from hashstream.datasets import harness, mat, npy
+from hashstream.datasets.dataset import Dataset, as_text, from_arrays
+from hashstream.datasets.folders import DatasetError, reading
+from hashstream.hashers.labels import as_labels
 
 __all__ = ["SUFFIXES", "is_file_name", "load_file"]
 
@@ -33,6 +35,9 @@ def load_file(path: str | Path, *, labels: Any = None) -> Dataset:
     .npy: the features; labels in a second file, NAME.labels.npy beside NAME.npy.
     .mat (MATLAB 5 to 7.3): the same names as in .npz, rows being items; or one of the harness' layouts.
     labels: (n,) labels, or a .npy file that holds them, instead of those in the file.
+
+    A NaN or an empty string among the labels of a file is a row without a label. Files are not trusted: whatever is
+    wrong with one, or hostile in it, is a DatasetError that names it.
     """
     path = Path(path).expanduser()
     if not path.is_file():
@@ -40,16 +45,17 @@ def load_file(path: str | Path, *, labels: Any = None) -> Dataset:
     suffix = path.suffix.lower()
     classes: tuple[str, ...] = ()
     if labels is not None:
-        labels = _read_npy(Path(labels)) if isinstance(labels, str | Path) else np.asarray(labels)
+        labels = _stored_labels(Path(labels)) if isinstance(labels, str | Path) else labels
     if suffix == ".npz":
-        X, y, classes = _read_npz(path, labels)
+        with reading(path, "an .npz file"):
+            X, y, classes = _read_npz(path, labels)
     elif suffix == ".npy":
-        X, y = _read_npy(path), labels
+        X, y = npy.read_npy(path), labels
         if y is None:
             beside = path.with_suffix(".labels.npy")
             if not beside.is_file():
                 raise DatasetError(f"{path} has no labels: put them into {beside}, or give them as labels=")
-            y = _read_npy(beside)
+            y = _stored_labels(beside)
     elif suffix == ".mat":
         X, y = _read_mat(path, labels)
     else:
@@ -60,30 +66,32 @@ def load_file(path: str | Path, *, labels: Any = None) -> Dataset:
         raise DatasetError(f"{path}: {error}") from error
 
 
-def _read_npz(path: Path, labels: np.ndarray | None) -> tuple[np.ndarray, np.ndarray, tuple[str, ...]]:
-    there = folders.names_in_npz(path)
+def _stored_labels(path: Path) -> np.ndarray:
+    return _empty_is_none(npy.read_npy(path))
+
+
+def _empty_is_none(y: np.ndarray) -> np.ndarray:
+    """Labels of a file; an empty string is a missing one, as an empty cell would be."""
+    if y.dtype.kind not in "US" or (y.astype(bool)).all():
+        return y
+    words: np.ndarray = as_text(y).astype(object)
+    words[words == ""] = None
+    return words
+
+
+def _read_npz(path: Path, labels: Any) -> tuple[np.ndarray, Any, tuple[str, ...]]:
+    there = npy.names_in_npz(path)
     features = _one(there, _FEATURES, "features", path)
     answers = None if labels is not None else _one(there, _LABELS, "labels", path)
     called = next((name for name in _CLASSES if name in there), None)
-    arrays = folders.read_npz(path, *(name for name in (features, answers, called) if name))
-    y = arrays[answers] if answers else labels
-    assert y is not None
-    named = called is not None and arrays[called].dtype.kind in "US" and y.dtype.kind not in "US"
-    return arrays[features], y, tuple(arrays[called].astype(str).tolist()) if called and named else ()
+    arrays = npy.read_npz(path, *(name for name in (features, answers, called) if name))
+    y = _empty_is_none(arrays[answers]) if answers else labels
+    words = as_labels(y).dtype.kind in "USO"
+    named = called is not None and arrays[called].dtype.kind in "US" and not words
+    return arrays[features], y, tuple(as_text(arrays[called]).tolist()) if called and named else ()
 
 
-def _read_npy(path: Path) -> np.ndarray:
-    try:
-        array = np.load(path, allow_pickle=False)
-    except (OSError, EOFError, ValueError) as error:
-        raise DatasetError(f"{path} cannot be read as an .npy file ({reason(error)})") from error
-    if not isinstance(array, np.ndarray):
-        array.close()
-        raise DatasetError(f"{path} holds several arrays: rename it to .npz")
-    return array
-
-
-def _read_mat(path: Path, labels: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
+def _read_mat(path: Path, labels: Any) -> tuple[np.ndarray, Any]:
     there = mat.variables(path)
     if labels is None:
         for layout in harness.LAYOUTS:
@@ -106,7 +114,7 @@ def _one(
     found = [name for name in wanted if name in there]
     if len(found) == 1:
         return found[0]
-    listed = ", ".join((shown or {}).get(name, name) for name in there) or "nothing"
+    listed = ", ".join((shown or {}).get(name, name)[:100] for name in islice(there, 50)) or "nothing"
     if found:
         raise DatasetError(f"{path} has {' and '.join(found)}: which of them are the {what}? Keep one")
     raise DatasetError(

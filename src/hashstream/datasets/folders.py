@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
+import csv
 import os
+import struct
 import zipfile
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-import numpy as np
-
-__all__ = ["DatasetError", "cache_folder", "data_folder", "names_in_npz", "read_npz", "search_path"]
+__all__ = ["DatasetError", "cache_folder", "data_folder", "reading", "search_path"]
 
 
 class DatasetError(RuntimeError):
@@ -48,37 +48,35 @@ def search_path() -> list[tuple[str, Path]]:
     return ([("HASHSTREAM_DATA", own)] if own is not None else []) + [("the cache", cache_folder())]
 
 
-def names_in_npz(path: Path) -> list[str]:
-    """The names of the arrays in an .npz file."""
-    with _reading_npz(path), np.load(path, allow_pickle=False) as stored:
-        return list(stored.files)
-
-
-def read_npz(path: Path, *keys: str) -> dict[str, np.ndarray]:
-    """The named arrays of an .npz file. A file that is cut short, altered or without them raises."""
-    with _reading_npz(path), np.load(path, allow_pickle=False) as stored:
-        if missing := [key for key in keys if key not in stored.files]:
-            raise DatasetError(f"{path} has no array {missing[0]!r}: it needs {', '.join(keys)}")
-        return {key: stored[key] for key in keys}
+UNREADABLE = (
+    OSError,
+    EOFError,
+    ValueError,
+    TypeError,
+    LookupError,
+    ArithmeticError,
+    RuntimeError,
+    MemoryError,
+    AssertionError,
+    AttributeError,
+    struct.error,
+    zipfile.BadZipFile,
+    zlib.error,
+    csv.Error,
+)
+"""What readers of files raise on one that is cut short, altered, hostile, or something else."""
 
 
 @contextmanager
-def _reading_npz(path: Path) -> Iterator[None]:
+def reading(path: Path, what: str) -> Iterator[None]:
+    """Within the block, whatever a reader of files raises becomes a DatasetError that names the file.
+
+    what : such as "an .npy file".
+    """
     try:
         yield
-    except (AttributeError, TypeError) as error:  # one bare array, which np.load does not wrap
-        raise DatasetError(
-            f"{path} cannot be read as an .npz file (it holds one array without a name)"
-        ) from error
-    except (OSError, EOFError, ValueError, zipfile.BadZipFile, zlib.error) as error:
-        raise DatasetError(f"{path} cannot be read as an .npz file ({reason(error)})") from error
-
-
-def reason(error: Exception) -> str:
-    """Why NumPy could not read a file, without its advice to unpickle what nobody knows."""
-    text = str(error)
-    if "contains pickled" in text or "magic string" in text:
-        return "it is none"
-    if "Object arrays" in text or "Python objects" in text:
-        return "it holds Python objects, not numbers or text"
-    return text
+    except DatasetError:
+        raise
+    except UNREADABLE as error:
+        why = str(error) or type(error).__name__
+        raise DatasetError(f"{path} cannot be read as {what} ({why[:500]})") from error

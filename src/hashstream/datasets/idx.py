@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
-from hashstream.datasets import download, folders
+from hashstream.datasets import download, folders, npy
 from hashstream.datasets.download import Pinned, Progress
 from hashstream.datasets.folders import DatasetError
 from hashstream.datasets.registries import Carrier
@@ -139,7 +139,7 @@ class IdxSet:
 
     def _read_npz(self, path: Path) -> tuple[np.ndarray, np.ndarray]:
         """The arrays x and y of an .npz, held against the published bytes by way of the IDX files' checksums."""
-        arrays = folders.read_npz(path, "x", "y")
+        arrays = npy.read_npz(path, "x", "y")
         x, y = np.ascontiguousarray(arrays["x"]), np.ascontiguousarray(arrays["y"])
         n = self.rows
         if x.shape != (n, 784) or x.dtype != np.uint8 or y.shape != (n,) or y.dtype.kind not in "iu":

@@ -14,8 +14,9 @@ from pathlib import Path
 
 import numpy as np
 
-from hashstream.datasets.folders import DatasetError, read_npz
+from hashstream.datasets.folders import DatasetError
 from hashstream.datasets.network import Network
+from hashstream.datasets.npy import read_npz
 
 __all__ = ["IMAGENET_MEAN", "IMAGENET_STD", "Features", "image_features", "list_images"]
 

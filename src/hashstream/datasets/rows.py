@@ -1,8 +1,9 @@
 """Rows of a file in pieces, whatever its size: ids, features and labels from .npy, .npz, .csv, .tsv and Parquet.
 
 `open_rows` looks at the head of a file and says what is in it; `pieces` then reads it from the beginning, some rows at
-a time. An .npy file is mapped, an .npz file unpacked as it is read, text parsed line by line, and Parquet comes by
-its row groups: memory is bounded by the piece (and, in an .npz file, by ids and labels).
+a time. An .npz file is unpacked as it is read, text parsed line by line, and Parquet comes by its row groups: memory is
+bounded by the piece (and, in .npy and .npz files, by ids and labels). Files are not trusted: whatever is wrong with one
+is a DatasetError that names it.
 """
 
 from __future__ import annotations
@@ -38,7 +39,8 @@ class Rows:
 
     first : number of its first row, from 0. X : (n, d) in the dtype that was asked for.
     ids : (n,) int64, or object holding str; None where the file has none.
-    y : (n,) int64, or object holding str; (n, C) of 0 and 1 where several columns are labels; None without.
+    y : (n,) int64, or object holding str; (n, C) of 0 and 1 where several columns are labels; None without. Where some
+        rows have no label: object holding int or str, and None for those; a matrix of floats with NaN in their rows.
     read : how much of the file is read now, in the unit of `RowSource.total`.
     """
 
@@ -124,6 +126,9 @@ def open_rows(
         NAME.npy are found by themselves.
     header : whether the first line of a .csv file has the names; without, they are 0, 1, 2, ...
     text : take ids and labels as text. Otherwise they are whole numbers where the first piece has nothing else.
+
+    An empty cell, an empty string, a null or a NaN among the labels is a row without a label. Every row needs an id,
+    where there are ids, and features.
     dtype : of the features.
 
     >>> import tempfile
@@ -145,7 +150,7 @@ def open_rows(
         raise DatasetError(f"there is no file {path}")
     columns = Columns(id, label, features)
     if suffix == ".npy":
-        return rows_npy.open_npy(path, columns, dtype=dtype, text=text)
+        return rows_npy.NpyRows(path, columns, dtype=dtype, text=text)
     if suffix == ".npz":
         return rows_npy.NpzRows(path, columns, dtype=dtype, text=text)
     if suffix in (".csv", ".tsv"):
@@ -175,12 +180,16 @@ def side_arrays(
 ) -> tuple[np.ndarray | None, np.ndarray | None]:
     """Ids and labels that stand beside n rows as whole arrays, checked."""
     for what, array in (("ids", ids), ("labels", y)):
+        if array is not None and not array.ndim:
+            raise DatasetError(f"{name}: the {what} are one value, but there has to be one per row")
         if array is not None and len(array) != n:
             raise DatasetError(f"{name} has {n} rows, but there are {len(array)} {what}")
     if ids is not None:
         if ids.ndim != 1:
             raise DatasetError(f"{name}: the ids have shape {ids.shape}, but there has to be one a row")
         ids = Kind("id", text).of(ids, name)
+    if y is not None and y.ndim > 2:
+        raise DatasetError(f"{name}: the labels have shape {y.shape}: one per row, or a 0/1 matrix")
     if y is not None and y.ndim == 1:
         y = Kind("label", text).of(y, name)
     return ids, y

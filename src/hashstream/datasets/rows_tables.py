@@ -3,20 +3,27 @@
 from __future__ import annotations
 
 import csv
+import importlib.util
 import itertools
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from operator import itemgetter
 from pathlib import Path
 from typing import IO, Any
 
 import numpy as np
 
-from hashstream.datasets.columns import FEATURES, Columns, Kind
-from hashstream.datasets.folders import DatasetError
+from hashstream.datasets.child import Answers, parser
+from hashstream.datasets.columns import FEATURES, Columns, Kind, label_matrix
+from hashstream.datasets.folders import DatasetError, reading
+from hashstream.datasets.memory import MAX_RATIO, check_memory
 from hashstream.datasets.rows import Rows, RowSource, check_features, converted, side_arrays
 
 __all__ = ["ParquetRows", "TextRows"]
+
+MAX_RECORD = 1 << 24  # bytes of a line of text, or of several that are one record
+MAX_LINE = 1 << 30  # bytes of the ids and labels of a piece of Parquet, as JSON
+SPARE = 1 << 30  # bytes of memory that a parser of Parquet may take whatever the size of the file
 
 
 class _TableRows(RowSource):
@@ -56,7 +63,7 @@ class TextRows(_TableRows):
         self._header = header
         self.total = path.stat().st_size
         with self._records() as (_, records):
-            head = next(records, None)
+            _, head = next(records, (0, None))
             if head is None:
                 raise DatasetError(f"{path} is empty")
         if header:
@@ -84,23 +91,18 @@ class TextRows(_TableRows):
             )
 
     @contextmanager
-    def _records(self) -> Iterator[tuple[IO[bytes], Any]]:
-        try:
-            with self._path.open("rb") as raw:
-                lines = (line.decode("utf-8") for line in raw)
-                first = next(lines, "").removeprefix("\ufeff")
-                yield (
-                    raw,
-                    csv.reader(itertools.chain([first], lines) if first else [], delimiter=self._between),
-                )
-        except (OSError, UnicodeDecodeError, csv.Error) as error:
-            raise DatasetError(f"{self._path} cannot be read as text in UTF-8 ({error})") from error
+    def _records(self) -> Iterator[tuple[IO[bytes], Iterator[tuple[int, list[str]]]]]:
+        with reading(self._path, "text in UTF-8"), self._path.open("rb") as raw:
+            lines = _Lines(raw)
+            first = next(lines, "").removeprefix("\ufeff")
+            records = csv.reader(itertools.chain([first], lines) if first else [], delimiter=self._between)
+            yield raw, lines.bounded(records)
 
     def pieces(self, size: int) -> Iterator[Rows]:
         ids, labels, first = Kind("id", self._text), Kind("label", self._text), 0
         with self._records() as (raw, records):
             if self._header:
-                next(records)
+                next(records, None)
             while piece := self._some(records, size):
                 n = len(piece)
                 yield Rows(
@@ -120,15 +122,14 @@ class TextRows(_TableRows):
     def _some(self, records: Any, size: int) -> list[tuple[int, list[str]]]:
         """The next records that are not blank, each with the number of its line."""
         piece: list[tuple[int, list[str]]] = []
-        for cells in records:
+        for line, cells in records:
             if not cells:
                 continue
             if len(cells) != len(self._names):
                 raise DatasetError(
-                    f"{self.name}, line {records.line_num}, has {len(cells)} columns, but there are "
-                    f"{len(self._names)} names"
+                    f"{self.name}, line {line}, has {len(cells)} columns, but there are {len(self._names)} names"
                 )
-            piece.append((records.line_num, cells))
+            piece.append((line, cells))
             if len(piece) == size:
                 break
         return piece
@@ -155,7 +156,34 @@ class TextRows(_TableRows):
         columns = [
             Kind("label").of([cells[i] for _, cells in piece], self.name, first) for i in self._labels_at
         ]
-        return np.stack(columns, axis=1)
+        return label_matrix(columns)
+
+
+class _Lines:
+    """The lines of a text, and the records made of them, none longer than MAX_RECORD: a file without an end of line, or
+    with a quote that is never closed, is not taken into memory whole."""
+
+    def __init__(self, raw: IO[bytes]) -> None:
+        self._raw, self._taken, self.line_num = raw, 0, 0
+
+    def __iter__(self) -> Iterator[str]:
+        return self
+
+    def __next__(self) -> str:
+        line = self._raw.readline(MAX_RECORD + 1 - self._taken)
+        self._taken += len(line)
+        if self._taken > MAX_RECORD:
+            raise ValueError(f"line {self.line_num + 1} has more than {MAX_RECORD:,} bytes")
+        if not line:
+            raise StopIteration
+        self.line_num += 1
+        return line.decode("utf-8")
+
+    def bounded(self, records: Any) -> Iterator[tuple[int, list[str]]]:
+        """The number of the last line of each record, and its cells."""
+        for cells in records:
+            self._taken = 0
+            yield self.line_num, cells
 
 
 def _number(cell: str) -> float | None:
@@ -166,132 +194,96 @@ def _number(cell: str) -> float | None:
 
 
 class ParquetRows(_TableRows):
-    """A Parquet file, one row group after the other. Features are many columns, or one column of lists."""
+    """A Parquet file, one row group after the other. Features are many columns, or one column of lists.
+
+    It is parsed in a process of its own (`child`): Arrow crashes on some damaged files, and a few bytes of Parquet can
+    stand for any number of values.
+    """
 
     def __init__(self, path: Path, columns: Columns, *, dtype: Any, text: bool) -> None:
         super().__init__(path, columns, dtype=dtype, text=text)
-        with self._reading() as file:
-            self.total = int(file.metadata.num_rows)
-            schema = file.schema_arrow
-            lists = [field.name for field in schema if _is_list(field.type)]
-            chosen = columns.among(schema.names, self.name, lists)
-            if not self.total:
-                raise DatasetError(f"{path} has no rows")
-            side_arrays(self.name, self.total, self._ids, self._y, text)
-            self._chosen = chosen
-            self._wide = len(chosen.features) == 1 and chosen.features[0] in lists
-            if not self._wide:
-                for name in chosen.features:
-                    _check_number(self.name, name, schema.field(name).type)
-            self.has_ids = chosen.id is not None or self._ids is not None
-            self.has_labels = bool(chosen.labels) or self._y is not None
-            self.d = len(chosen.features)
-            if self._wide:
-                head = next(file.iter_batches(batch_size=1, columns=[chosen.features[0]]))
-                self.d = self._features(head, 0, width=None).shape[1]
+        with self._parser() as answers:
+            head = answers.line(MAX_RECORD)
+            self.total = int(head["total"])
+            found = {str(name): (str(kind), what, width) for name, kind, what, width in head["columns"]}
+            names = [str(name) for name, *_ in head["columns"]]
+        lists = [name for name, (_, what, _) in found.items() if what == "list"]
+        chosen = columns.among(names, self.name, lists)
+        if self.total < 1:
+            raise DatasetError(f"{path} has no rows")
+        side_arrays(self.name, self.total, self._ids, self._y, text)
+        self._chosen = chosen
+        self._lists = len(chosen.features) == 1 and chosen.features[0] in lists
+        self.has_ids = chosen.id is not None or self._ids is not None
+        self.has_labels = bool(chosen.labels) or self._y is not None
+        self.d = len(chosen.features)
+        if self._lists:
+            width = found[chosen.features[0]][2]
+            if width is None:
+                raise DatasetError(f"{self.name}: {chosen.features[0]} is empty in row 0")
+            self.d = int(width)
+        else:
+            for name in chosen.features:
+                self._check_number(name, *found[name][:2])
+        check_features(self.name, (self.total, self.d), self._dtype)
 
-    @contextmanager
-    def _reading(self) -> Iterator[Any]:
-        try:
-            import pyarrow
-            import pyarrow.parquet
-        except ImportError:
+    def _check_number(self, name: str, kind: str, what: str) -> None:
+        if what != "number":
+            usual = f"a column of lists called {', '.join(FEATURES)}"
+            raise DatasetError(
+                f"{self.name}: {name} is of type {kind[:100]}, not a number. Name the features with --features; "
+                f"without, they are {usual}, or all columns that are no ids and no labels"
+            )
+
+    def _parser(self, **task: Any) -> AbstractContextManager[Answers]:
+        """A process that parses the file."""
+        if importlib.util.find_spec("pyarrow") is None:
             raise DatasetError(
                 f"{self._path}: reading Parquet needs pyarrow: pip install 'hashstream[parquet]'"
-            ) from None
-        try:
-            with pyarrow.parquet.ParquetFile(
-                self._path, pre_buffer=False, page_checksum_verification=True
-            ) as file:
-                yield file
-        except (OSError, EOFError, pyarrow.ArrowException) as error:
-            raise DatasetError(f"{self._path} cannot be read as Parquet ({error})") from error
+            )
+        script = str(Path(__file__).with_name("parquet_parser.py"))
+        with reading(self._path, "Parquet"):
+            most = SPARE + MAX_RATIO * self._path.stat().st_size
+        return parser(script, self._path, "Parquet", most, **task)
 
     def pieces(self, size: int) -> Iterator[Rows]:
         ids, labels, first = Kind("id", self._text), Kind("label", self._text), 0
-        chosen = self._chosen
-        wanted = list(dict.fromkeys([*([chosen.id] if chosen.id else []), *chosen.labels, *chosen.features]))
-        with self._reading() as file:
-            for batch in file.iter_batches(batch_size=size, columns=wanted):
-                n = batch.num_rows
+        chosen, dtype = self._chosen, self._dtype
+        task = {"size": size, "id": chosen.id, "labels": chosen.labels, "features": chosen.features}
+        with self._parser(**task, lists=self._lists, width=self.d, dtype=dtype.str) as answers:
+            while "end" not in (line := answers.line(MAX_LINE)):
+                n = int(line["rows"])
+                if not 0 <= n <= size or any(len(column) != n for column in line["labels"]):
+                    raise ValueError("the reader answered something else")
+                check_memory(n * self.d * dtype.itemsize)
+                X = np.frombuffer(bytearray(answers.bytes(n * self.d * dtype.itemsize)), dtype).reshape(
+                    n, self.d
+                )
+                if not n:
+                    continue
                 yield Rows(
                     first,
-                    self._features(batch, first, width=self.d),
+                    X,
                     self._beside(self._ids, first, n, "ids")
                     if chosen.id is None
-                    else ids.of(_values(batch.column(chosen.id)), self.name, first),
+                    else ids.of(numbers_of(line["ids"]), self.name, first),
                     self._beside(self._y, first, n, "labels")
                     if not chosen.labels
-                    else self._labels(batch, labels, first),
+                    else self._labels(line["labels"], labels, first),
                     first + n,
                 )
                 first += n
+        if first != self.total:
+            raise DatasetError(f"{self._path} has {first} rows, but its footer says {self.total}")
 
-    def _labels(self, batch: Any, kind: Kind, first: int) -> np.ndarray:
-        columns = [_values(batch.column(name)) for name in self._chosen.labels]
+    def _labels(self, columns: list[list[Any]], kind: Kind, first: int) -> np.ndarray:
         if len(columns) == 1:
-            return kind.of(columns[0], self.name, first)
-        return np.stack([Kind("label").of(column, self.name, first) for column in columns], axis=1)
-
-    def _features(self, batch: Any, first: int, *, width: int | None) -> np.ndarray:
-        n = batch.num_rows
-        names = self._chosen.features
-        for name in names:
-            column = batch.column(name)
-            if column.null_count:
-                row = first + int(np.argmax(column.is_null().to_numpy(zero_copy_only=False)))
-                raise DatasetError(f"{self.name}: {name} is empty in row {row}")
-        if not self._wide:
-            X = np.empty((n, len(names)), self._dtype)
-            for i, name in enumerate(names):
-                X[:, i] = converted(batch.column(name).to_numpy(zero_copy_only=False), self._dtype)
-            return X
-        import pyarrow.compute
-
-        column = batch.column(names[0])
-        numbers = column.flatten()
-        _check_number(self.name, names[0], numbers.type)
-        lengths = pyarrow.compute.list_value_length(column).to_numpy(zero_copy_only=False)
-        wanted = int(lengths[0]) if width is None else width
-        if (lengths != wanted).any():
-            row = int(np.argmax(lengths != wanted))
-            raise DatasetError(
-                f"{self.name}: {names[0]} has {lengths[row]} numbers in row {first + row}, but {wanted} in the first"
-            )
-        if numbers.null_count:
-            at = int(np.argmax(numbers.is_null().to_numpy(zero_copy_only=False)))
-            raise DatasetError(f"{self.name}: {names[0]} has an empty number in row {first + at // wanted}")
-        flat = numbers.to_numpy(zero_copy_only=False).reshape(n, wanted)
-        check_features(self.name, flat.shape, flat.dtype)
-        return converted(flat, self._dtype)
+            return kind.of(numbers_of(columns[0]), self.name, first)
+        return label_matrix([Kind("label").of(numbers_of(column), self.name, first) for column in columns])
 
 
-def _is_list(kind: Any) -> bool:
-    import pyarrow.types as types
-
-    return bool(types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind))
-
-
-def _check_number(where: str, name: str, kind: Any) -> None:
-    import pyarrow.types as types
-
-    if not (types.is_floating(kind) or types.is_integer(kind) or types.is_boolean(kind)):
-        usual = f"a column of lists called {', '.join(FEATURES)}"
-        raise DatasetError(
-            f"{where}: {name} is of type {kind}, not a number. Name the features with --features; without, they are "
-            f"{usual}, or all columns that are no ids and no labels"
-        )
-
-
-def _values(column: Any) -> Any:
-    """Ids or labels of a column: an array of numbers, or a list of what is there."""
-    import pyarrow.types as types
-
-    if types.is_dictionary(column.type):
-        column = column.dictionary_decode()
-    if types.is_integer(column.type) and not column.null_count:
-        return column.to_numpy(zero_copy_only=False)
-    values = column.to_pylist()
-    if types.is_floating(column.type) or types.is_integer(column.type):
-        return np.array([np.nan if one is None else one for one in values], np.float64)
-    return np.array(values, object)
+def numbers_of(values: list[Any]) -> Any:
+    """A column of floats as an array, where a missing one is NaN; whatever else it is as it came."""
+    if any(isinstance(value, float) for value in values):
+        return np.array([np.nan if value is None else value for value in values], np.float64)
+    return values

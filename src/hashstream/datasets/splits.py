@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from hashstream.hashers.labels import as_labels, missing_rows
+
 __all__ = ["Split", "centred_unit", "split"]
 
 
@@ -36,9 +38,14 @@ def split(y: Any, *, per_class: int = 100, stream: int | None = 20_000, seed: in
     >>> np.array_equal(part.stream, part.retrieval[:40])
     True
     """
-    labels = np.asarray(y)
+    labels = as_labels(y)
     if labels.ndim != 1 or len(labels) == 0:
         raise ValueError(f"y has shape {labels.shape}: a split needs one label for each of at least one row")
+    if (missing := missing_rows(labels)) is not None:
+        raise ValueError(
+            f"y[{int(missing.argmax())}] is missing: a split needs a label for every row, so leave out the "
+            f"{int(missing.sum())} rows without one"
+        )
     classes, number, sizes = np.unique(labels, return_inverse=True, return_counts=True)
     if per_class < 1:
         raise ValueError(f"per_class is {per_class}: each class needs at least 1 query")

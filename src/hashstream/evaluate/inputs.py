@@ -8,6 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from hashstream.hashers.labels import as_labels, missing_rows
+
 __all__ = ["check_codes", "check_cutoffs", "match_labels"]
 
 _NUMBERS = "biuf"
@@ -70,13 +72,15 @@ def match_labels(
     """The labels of both sides in the form that comparisons use.
 
     1-D labels (numbers, strings, any hashable objects) become class numbers, int32: equal number, equal
-    label. A label that only queries have gets a number that no item of the database has. 0/1 indicator
-    matrices, (n, L) of any numeric or bool dtype, become uint8.
+    label. A label that only queries have gets a number that no item of the database has, and so does a missing
+    one (None, NaN, NaT, pandas.NA), on either side: it is equal to nothing. 0/1 indicator matrices, (n, L) of any
+    numeric or bool dtype, become uint8; a row with a missing entry shares no label.
 
-    >>> match_labels(["cat", "yak"], ["dog", "cat", "dog"], 2, 3)
-    (array([0, 2], dtype=int32), array([1, 0, 1], dtype=int32))
+    >>> match_labels(["cat", "yak", None], ["dog", "cat", "dog", None], 3, 4)
+    (array([1, 3, 4], dtype=int32), array([0, 1, 0, 5], dtype=int32))
     """
-    q, d = _as_labels(query_labels, "query_labels", n_queries), _as_labels(db_labels, "db_labels", n_codes)
+    q, no_q = _as_labels(query_labels, "query_labels", n_queries)
+    d, no_d = _as_labels(db_labels, "db_labels", n_codes)
     if q.ndim != d.ndim:
         raise ValueError(
             f"query_labels have shape {q.shape} and db_labels {d.shape}: give class labels (1-D) for both or "
@@ -88,21 +92,27 @@ def match_labels(
                 f"query_labels have {q.shape[1]} columns and db_labels {d.shape[1]}: an indicator matrix "
                 "has one column for each label, the same on both sides"
             )
-        return _indicators(q, "query_labels"), _indicators(d, "db_labels")
-    if _kind(q) != _kind(d) and "O" not in q.dtype.kind + d.dtype.kind:
+        return _indicators(q, no_q, "query_labels"), _indicators(d, no_d, "db_labels")
+    known_q, known_d = (~no_q).any(), (~no_d).any()
+    if known_q and known_d and _kind(q) != _kind(d) and "O" not in q.dtype.kind + d.dtype.kind:
         raise ValueError(
             f"query_labels are {_kind(q)} and db_labels {_kind(d)}: no label could be equal to another"
         )
     if q.dtype.kind != d.dtype.kind or q.dtype.kind == "O":
         # Promotion to one dtype would round large integers, and objects need not have an order.
-        return _number_objects(q, d)
-    classes, numbers = np.unique(d, return_inverse=True)
-    place = np.minimum(np.searchsorted(classes, q), len(classes) - 1)
-    return np.where(classes[place] == q, place, len(classes)).astype(np.int32), numbers.astype(np.int32)
+        of_queries, numbers, n_classes = _number_objects(q, d)
+    else:
+        classes, numbers = np.unique(d, return_inverse=True)
+        n_classes = len(classes)
+        place = np.minimum(np.searchsorted(classes, q), n_classes - 1)
+        of_queries = np.where(classes[place] == q, place, n_classes)
+    of_queries = np.where(no_q, n_classes + 1, of_queries)
+    return of_queries.astype(np.int32), np.where(no_d, n_classes + 2, numbers).astype(np.int32)
 
 
-def _as_labels(given: Any, name: str, n: int) -> np.ndarray:
-    labels: np.ndarray = np.asarray(given)
+def _as_labels(given: Any, name: str, n: int) -> tuple[np.ndarray, np.ndarray]:
+    """The labels as an array, and (n,) bool: which of them are missing."""
+    labels = as_labels(given, name)
     if labels.ndim not in (1, 2):
         raise ValueError(
             f"{name} have shape {labels.shape}: give class labels (1-D) or a dense indicator matrix (2-D)"
@@ -111,34 +121,32 @@ def _as_labels(given: Any, name: str, n: int) -> np.ndarray:
         raise ValueError(
             f"{name} have {len(labels)} rows for {n} codes: one label (or row of labels) for each code"
         )
-    if labels.dtype.kind == "f" and labels.ndim == 1 and np.isnan(labels).any():
-        raise ValueError(f"{name}[{int(np.isnan(labels).argmax())}] is NaN, which is equal to no label")
-    return labels
+    missing = missing_rows(labels)
+    return labels, np.zeros(n, bool) if missing is None else missing
 
 
 def _kind(labels: np.ndarray) -> str:
     return "numbers" if labels.dtype.kind in _NUMBERS else _KINDS.get(labels.dtype.kind, str(labels.dtype))
 
 
-def _indicators(labels: np.ndarray, name: str) -> np.ndarray:
-    wrong = None if labels.dtype.kind == "b" else (labels != 0) & (labels != 1)
+def _indicators(labels: np.ndarray, missing: np.ndarray, name: str) -> np.ndarray:
+    wrong = None if labels.dtype.kind == "b" else (labels != 0) & (labels != 1) & ~missing[:, None]
     if wrong is not None and np.any(wrong):
         row, column = (int(i) for i in np.argwhere(wrong)[0])
         raise ValueError(
             f"{name}[{row}, {column}] is {labels[row, column]!r}: an indicator matrix holds 0 and 1 only "
             "(a single column of class labels has to be 1-D)"
         )
+    if missing.any():
+        labels = labels.copy()
+        labels[missing] = 0
     return np.asarray(labels, np.uint8)
 
 
-def _number_objects(q: np.ndarray, d: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Class numbers in order of first appearance, by Python's own equality."""
+def _number_objects(q: np.ndarray, d: np.ndarray) -> tuple[np.ndarray, np.ndarray, int]:
+    """Class numbers of both sides in order of first appearance, by Python's own equality, and how many classes there
+    are in the database: the number of a label that it does not have."""
     seen: dict[Any, int] = {}
-    try:
-        numbers = [seen.setdefault(label, len(seen)) for label in d.tolist()]
-        of_queries = [seen.get(label, len(seen)) for label in q.tolist()]
-    except TypeError as error:
-        raise ValueError(f"labels must be hashable: {error}") from None
-    if any(label != label for label in (*seen, *q.tolist())):
-        raise ValueError("a label is NaN, which is equal to no label")
-    return np.array(of_queries, np.int32), np.array(numbers, np.int32)
+    numbers = [seen.setdefault(label, len(seen)) for label in d.tolist()]
+    of_queries = [seen.get(label, len(seen)) for label in q.tolist()]
+    return np.array(of_queries, np.int64), np.array(numbers, np.int64), len(seen)

@@ -77,8 +77,9 @@ def retrieval(
         Packed codes, at least one on each side.
     query_labels, db_labels : (q,) and (n,), or (q, L) and (n, L)
         Class labels (numbers, strings, any hashable objects): an item is relevant if its label equals the
-        query's. Or 0/1 indicator matrices, one column a label: an item is relevant if it shares at least one
-        label.
+        query's. Or 0/1 indicator matrices, one column per label: an item is relevant if it shares at least one
+        label. A missing label (None, NaN, NaT, pandas.NA; in a matrix, anywhere in its row) is equal to no label,
+        another missing one included: such an item is never relevant, and such a query has no relevant item.
     at : int or several, at least 1
         The N of mAP@N (and nDCG@N).
     radius : int or several, at least 0

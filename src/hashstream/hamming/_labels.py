@@ -55,9 +55,12 @@ def _classes(queries: np.ndarray, codes: np.ndarray) -> Labels:
             raise ValueError(f"class labels must be integers, got dtype {side.dtype}")
     if not len(queries) or not len(codes):
         return Labels(np.zeros(len(queries), np.uint8), np.zeros(len(codes), np.uint8))
-    low, high = min(queries.min(), codes.min()), max(queries.max(), codes.max())
+    low = min(int(queries.min()), int(codes.min()))
+    high = max(int(queries.max()), int(codes.max()))
     if low < np.iinfo(np.int32).min or high > np.iinfo(np.int32).max:
         # Only equality matters, so large numbers may as well be their position among all that occur.
+        if queries.dtype != codes.dtype:  # NumPy's common type of int64 and uint64 is float64, which rounds
+            queries, codes = queries.astype(object), codes.astype(object)
         position = np.unique(np.concatenate([queries, codes]), return_inverse=True)[1]
         queries, codes = position[: len(queries)], position[len(queries) :]
         low, high = 0, position.max()

@@ -17,7 +17,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from hashstream.hashers.features import FeatureMap, check_feature_map, warmed_up
 from hashstream.hashers.inputs import all_finite, check_count, check_finite, check_numbers, check_rows
-from hashstream.hashers.labels import LabelBook, Labels, as_labels
+from hashstream.hashers.labels import LabelBook, Labels, as_labels, labelled
 from hashstream.hashers.state_fields import Field
 
 __all__ = ["MAX_BITS", "OnlineHasher"]
@@ -98,13 +98,16 @@ class OnlineHasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         """Forget everything, then learn the rows of X as a stream in pieces of `batch_size`.
 
         Equal to a fresh `partial_fit` for each piece in turn. It begins a new model, whose versions count from 0.
+        Rows without a label are left out, as in `partial_fit`; where no row has one, ValueError, and nothing changes.
         """
         fresh = self._view()
         for name in state(fresh):
             delattr(fresh, name)
         fresh._check_parameters()
         X = check_finite(check_rows(fresh, X, first=True))
-        y = fresh._check_length(y, len(X))
+        X, y = labelled(X, fresh._check_length(y, len(X)))
+        if not len(X):
+            raise ValueError("y has no label: every entry is missing, so there is nothing to learn from")
         step = fresh._piece_rows()
         for start in range(0, len(X), step):
             rows = slice(start, start + step)
@@ -118,7 +121,10 @@ class OnlineHasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         X : (n, d) array. float64 and float32 are computed in as they come (the first batch decides for the
             model); integers are taken as float32.
         y : (n,) labels of any hashable kind, or, for a method with `multilabel`, an (n, C) matrix of 0 and 1.
-            A new class may appear at any time.
+            A new class may appear at any time. None, NaN, NaT and pandas.NA mean that a row has no label (in a matrix,
+            anywhere in its row): it is not learned from, and the model is as if it had not been given. Any other
+            value is a label, -1 and "" included. A batch in which no row has a label changes nothing; as the first
+            batch, too, so that the model is still not fitted.
 
         If anything raises, the model is as it was before the call.
         """
@@ -133,7 +139,11 @@ class OnlineHasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
                     f"n_bits is {self.n_bits} now, but this model has learned {self.n_bits_}: fit anew"
                 )
             X = check_finite(check_rows(self, X, first=first))
-            self._partial_fit(X, self._check_length(y, len(X)))
+            X, y = labelled(X, self._check_length(y, len(X)))
+            if len(X):
+                self._partial_fit(X, y)
+            else:
+                self._put_back(before)
         except BaseException:
             self._put_back(before)
             raise
@@ -199,7 +209,7 @@ class OnlineHasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
             return None
         y = as_labels(y)
         if y.ndim == 0 or len(y) != n:
-            raise ValueError(f"X has {n} rows, but y has shape {y.shape}")
+            raise ValueError(f"X has {n} rows, but y has shape {y.shape}: it needs one label per row")
         if y.ndim == 2 and not self.multilabel:
             raise ValueError(f"{type(self).__name__} takes one label a row, not a matrix of shape {y.shape}")
         return y

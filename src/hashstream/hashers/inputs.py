@@ -37,14 +37,30 @@ def check_rows(estimator: Any, X: Any, *, first: bool) -> np.ndarray:
         or X.shape[1] != estimator.n_features_in_
         or hasattr(estimator, "feature_names_in_")
     ):
-        # scikit-learn's own check: its messages for lists, data frames, sparse, 1-D, complex and empty input.
+        # scikit-learn's own check: its messages for lists, data frames, sparse, complex and empty input.
         sparse = hasattr(X, "toarray")  # which scikit-learn's check refuses with a sentence
-        kind = X.dtype.kind if sparse or isinstance(X, np.ndarray) else np.asarray(X).dtype.kind
+        given = X if sparse or isinstance(X, np.ndarray) else np.asarray(X)
+        if given.ndim < 2:  # it would print all numbers
+            raise ValueError(_not_rows(given))
+        kind = given.dtype.kind
         dtype: Any = np.float32 if kind in "iub" else [np.float64, np.float32]
         X = validate_data(
             estimator, X, reset=first, dtype=dtype, ensure_all_finite=False, ensure_min_features=1
         )
     return X
+
+
+def _not_rows(X: np.ndarray) -> str:
+    """What is wrong with a scalar, or an array of one dimension, in the words that scikit-learn's checks look for."""
+    found = "scalar array" if X.ndim == 0 else "1D array"
+    advice = ""
+    if X.ndim == 1 and len(X):
+        advice = (
+            f". Reshape your data: X.reshape(1, -1) if it is one row of {len(X)} features, X.reshape(-1, 1) if it is "
+            f"{len(X)} rows of one feature"
+        )
+    wanted = f"X has shape {X.shape}, and must be (n, d), one row per item"
+    return f"Expected 2D array, got {found} instead: {wanted}{advice}"
 
 
 def without_names(X: Any) -> Any:

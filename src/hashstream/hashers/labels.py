@@ -1,13 +1,14 @@
-"""Labels of any kind, turned into class numbers that stay the same for ever."""
+"""Labels of any kind, turned into class numbers that never change; and which rows have no label."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import Any
 
 import numpy as np
 
-__all__ = ["LabelBook", "Labels", "as_labels"]
+__all__ = ["LabelBook", "Labels", "as_labels", "is_missing", "labelled", "missing_rows"]
 
 
 @dataclass(frozen=True)
@@ -53,8 +54,11 @@ class LabelBook:
         return len(self.classes)
 
     def read(self, y: Any) -> tuple[LabelBook, Labels]:
-        """The book with `y`'s labels in it, and `y` as class numbers. `y` is (n,) labels or (n, C) of 0 and 1."""
+        """The book with `y`'s labels in it, and `y` as class numbers. `y` is (n,) labels or (n, C) of 0 and 1, none of
+        them missing: see `labelled`."""
         y = y if isinstance(y, np.ndarray) and y.dtype.kind in "iub" else as_labels(y)
+        if (missing := missing_rows(y)) is not None:
+            raise ValueError(f"y[{int(missing.argmax())}] is missing: a book reads labels only")
         if y.ndim == 2:
             return self._read_indicator(y)
         if y.ndim != 1:
@@ -86,35 +90,139 @@ class LabelBook:
         return book, Labels(nothing, nothing, y.astype(bool))
 
 
-def as_labels(y: Any) -> np.ndarray:
-    """y as an array in which every label is still itself, checked: no NaN, hashable.
+def as_labels(y: Any, name: str = "y") -> np.ndarray:
+    """y as an array in which every label is still itself, and checked: labels are hashable and not infinite.
 
-    NumPy alone would turn [1, "a"] into strings and a list of tuples into a matrix.
+    (n,) labels or an (n, C) matrix. A missing label stays NaN or NaT in an array of that type, and is None in an array
+    of objects; `missing_rows` finds both. NumPy alone would turn [1, "a"] into strings, a list of tuples into a matrix,
+    2**53 + 1 beside a NaN into 2**53, and "a\\0" into "a". name : what errors call it.
     """
     if hasattr(y, "toarray"):  # a sparse label matrix
         y = y.toarray()
-    if isinstance(y, (list, tuple)):
-        kinds = {type(label) for label in y}
-        if tuple in kinds or frozenset in kinds or (len(kinds) > 1 and str in kinds):
-            labels = np.empty(len(y), dtype=object)
-            labels[:] = y
-            y = labels
+    if isinstance(y, np.ma.MaskedArray):
+        y = _unmasked(y)
+    elif isinstance(y, (list, tuple)):
+        y = _from_list(y)
     y = np.asarray(y)
-    if y.dtype.kind in "fc" and not np.isfinite(y).all():
-        at = tuple(np.argwhere(~np.isfinite(y))[0])
-        raise ValueError(f"Input y contains NaN or infinity: y[{', '.join(map(str, at))}] is {y[at]}")
-    if y.dtype.kind in "mM" and np.isnat(y).any():
-        raise ValueError(f"Input y contains NaT: y[{int(np.isnat(y).argmax())}]")
-    if y.dtype.kind == "O":
-        for row, label in enumerate(y.ravel()):
-            try:
-                hash(label)
-                strange = not bool(label == label)
-            except TypeError:
-                raise ValueError(f"labels must be hashable: y[{row}] is a {type(label).__name__}") from None
-            if strange:
-                raise ValueError(f"Input y contains NaN: y[{row}] is {label!r}")
-    return y
+    if y.dtype.kind == "T":  # NumPy's strings of any length, whose missing value is any object
+        y = y.astype(object)
+    if y.dtype.kind in "fc" and (infinite := np.isinf(y)).any():
+        at = tuple(np.argwhere(infinite)[0])
+        raise ValueError(f"Input {name} contains infinity: {name}[{', '.join(map(str, at))}] is {y[at]}")
+    return _checked_objects(y, name) if y.dtype.kind == "O" else y
+
+
+def is_missing(label: Any) -> bool:
+    """Whether a label stands for "no label": None, NaN of any type, NaT, pandas.NA, or NumPy's `masked`.
+
+    Everything else is a label, -1 and the empty string included.
+
+    >>> [is_missing(label) for label in (None, float("nan"), np.datetime64("NaT"), -1, "", 0)]
+    [True, True, True, False, False, False]
+    """
+    if label is None or label is np.ma.masked:
+        return True
+    kind = type(label)
+    if kind in _NEVER_MISSING:
+        return False
+    if kind.__name__ == "NAType" and kind.__module__.partition(".")[0] == "pandas":
+        return True
+    if isinstance(label, Decimal):
+        return label.is_nan()
+    try:
+        return not bool(label == label)
+    except (TypeError, ValueError):  # arrays among others, which are no labels
+        return False
+
+
+def missing_rows(y: np.ndarray) -> np.ndarray | None:
+    """(n,) bool: the rows of `as_labels(y)` that have no label; None where all have one.
+
+    A row of a matrix has none if any entry is missing. A row of zeros is a row with no label *set*, which is known.
+    """
+    if y.dtype.kind in "fc":
+        missing = np.isnan(y)
+    elif y.dtype.kind in "mM":
+        missing = np.isnat(y)
+    elif y.dtype.kind == "O":
+        missing = np.array([is_missing(label) for label in y.ravel()], bool).reshape(y.shape)
+    else:
+        return None
+    if missing.ndim > 1:
+        missing = missing.any(axis=tuple(range(1, missing.ndim)))
+    return missing if missing.any() else None
+
+
+def labelled(X: np.ndarray, y: np.ndarray | None) -> tuple[np.ndarray, np.ndarray | None]:
+    """The rows to learn from: those of X (n, d) and y that have a label; all of them where y is None.
+
+    >>> labelled(np.array([[1.0], [2.0], [3.0]]), as_labels(["cat", None, "dog"]))
+    (array([[1.],
+           [3.]]), array(['cat', 'dog'], dtype=object))
+    """
+    missing = None if y is None else missing_rows(y)
+    if y is None or missing is None:
+        return X, y
+    return X[~missing], y[~missing]
+
+
+_NEVER_MISSING = frozenset({str, int, bool, bytes, tuple, frozenset})
+_EXACT_INTEGERS = 1 << 53  # up to here a float64 holds every whole number
+
+
+def _from_list(y: list[Any] | tuple[Any, ...]) -> Any:
+    """A list as an array, by way of objects where NumPy would make other labels of these."""
+    kinds = {type(label) for label in y}
+    rows = kinds & {list, np.ndarray}
+    if rows and kinds <= {list, np.ndarray, type(None)}:  # of a matrix, perhaps with rows that are missing
+        width = next(len(row) for row in y if row is not None and np.ndim(row))
+        return [[None] * width if row is None else row for row in y] if type(None) in kinds else y
+    objects = bool(kinds & {tuple, frozenset}) or (len(kinds) > 1 and not kinds <= _SMALL_NUMBERS)
+    if kinds <= {int, bool}:
+        objects = objects or min(y, default=0) < -(1 << 63) or max(y, default=0) >= 1 << 63
+    elif kinds <= {int, bool, float}:
+        objects = any(type(label) is int and abs(label) > _EXACT_INTEGERS for label in y)
+    elif all(issubclass(kind, (str, bytes)) for kind in kinds):
+        objects = objects or any(label[-1:] in ("\0", b"\0") for label in y)
+    if not objects:
+        return y
+    labels = np.empty(len(y), dtype=object)
+    labels[:] = y
+    return labels
+
+
+_SMALL_NUMBERS = {int, bool, float, complex}
+
+
+def _unmasked(y: np.ma.MaskedArray) -> np.ndarray:
+    """A masked array with None where it is masked."""
+    mask = np.ma.getmaskarray(y)
+    data: np.ndarray = np.asarray(y.data)
+    if mask.any():
+        data = data.astype(object)
+        data[mask] = None
+    return data
+
+
+def _checked_objects(y: np.ndarray, name: str) -> np.ndarray:
+    """An array of objects with None for what is missing and Python's own numbers and strings for NumPy's."""
+    out = np.empty(y.size, object)
+    for row, label in enumerate(y.ravel()):
+        if is_missing(label):
+            continue
+        if isinstance(label, _SCALARS):
+            label = label.item()
+        try:
+            hash(label)
+        except TypeError:
+            raise ValueError(f"labels must be hashable: {name}[{row}] is a {type(label).__name__}") from None
+        if isinstance(label, float) and np.isinf(label):
+            raise ValueError(f"Input {name} contains infinity: {name}[{row}] is {label}")
+        out[row] = label
+    return out.reshape(y.shape)
+
+
+_SCALARS = (np.bool_, np.integer, np.float16, np.float32, np.float64, np.str_, np.bytes_)
 
 
 def _distinct(y: np.ndarray) -> tuple[list[Any], np.ndarray]:
@@ -122,8 +230,11 @@ def _distinct(y: np.ndarray) -> tuple[list[Any], np.ndarray]:
     first appearance otherwise, and each row's position among them."""
     if y.dtype.kind in "iu" and len(y) and int(y.max()) - (low := int(y.min())) < 4 * len(y) + 100:
         # Whole numbers close together are counted, which is faster than sorting them.
-        seen = np.bincount(y - low) > 0
-        return (np.flatnonzero(seen) + low).tolist(), (np.cumsum(seen) - 1)[y - low]
+        if y.dtype.itemsize < 8:  # the difference of two int8 does not fit into int8
+            y = y.astype(np.int64)
+        above = (y - y.dtype.type(low)).astype(np.intp, copy=False)
+        seen = np.bincount(above) > 0
+        return [low + step for step in np.flatnonzero(seen).tolist()], (np.cumsum(seen) - 1)[above]
     if y.dtype.kind != "O":
         values, rank = np.unique(y, return_inverse=True)
         return values.tolist(), rank

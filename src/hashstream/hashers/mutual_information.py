@@ -28,6 +28,7 @@ from typing import Any
 import numpy as np
 
 from hashstream import hamming
+from hashstream.hashers.labels import as_labels, missing_rows
 
 __all__ = ["gate", "has_moved", "reservoir_mutual_information"]
 
@@ -102,7 +103,9 @@ def has_moved(W: np.ndarray, snapshot: np.ndarray) -> bool:
 
 def _comparable(labels: Any) -> np.ndarray:
     """Labels in a form that `hamming.histogram` reads: numbers that are equal where the labels are, or the matrix."""
-    labels = np.asarray(labels)
+    labels = as_labels(labels, "labels")
+    if (missing := missing_rows(labels)) is not None:
+        raise ValueError(f"labels[{int(missing.argmax())}] is missing: leave items without a label out")
     if labels.ndim != 1:
         return labels
     if labels.dtype.kind == "O":  # labels that have no order among them

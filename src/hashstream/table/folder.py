@@ -31,10 +31,10 @@ from hashstream.table.integrity import check_config, check_labels, check_state, 
 from hashstream.table.ledger import Ledger
 from hashstream.table.lock import LOCK, WriterLock
 from hashstream.table.manifest import Manifest
-from hashstream.table.packing import checked, checksum, pack, pack_labels, unpack_labels
+from hashstream.table.packing import checked, checksum, label_at, pack, pack_labels, unpack_labels
 from hashstream.table.reservoir import Reservoir, Seats
 from hashstream.table.segments import FileSegments, Segments
-from hashstream.table.store import Batch, Store, plain
+from hashstream.table.store import Batch, Store
 from hashstream.table.witness import Note, Witness
 
 __all__ = ["FolderStore"]
@@ -385,7 +385,7 @@ class FolderStore(Store):
                 slot = int(slots[i])
                 if slot >= last:
                     first, last, y = self._batch_at(second, slot)
-                found[i] = None if y is None else plain(y[slot - first])
+                found[i] = label_at(y, slot - first)
         return found
 
     def _batch_at(self, second: Manifest, slot: int) -> tuple[int, int, np.ndarray | None]:

@@ -9,11 +9,13 @@ from typing import Any
 
 import numpy as np
 
+from hashstream.hashers.labels import is_missing, missing_rows
 from hashstream.table.errors import TableError
 
 __all__ = [
     "checked",
     "checksum",
+    "label_at",
     "pack",
     "pack_label",
     "pack_labels",
@@ -70,26 +72,47 @@ def unpack(raw: bytes) -> dict[str, np.ndarray]:
 # ---- labels: exactly what was given, since the model is learned from them again
 
 
-LABELS = "a table takes labels that are strings, real numbers or booleans"
+LABELS = "a table takes labels that are strings, real numbers or booleans, and None or NaN for none"
 
 
 def plain_labels(y: np.ndarray) -> np.ndarray:
     """Labels, (n,) or (n, C), in a copy that comes back the same from a folder; objects are what Python has for them.
 
-    A TypeError names a label that a folder cannot hold.
+    y : as `as_labels` returns it. A missing label stays NaN in an array of floats and None among objects; a matrix of
+    objects becomes one of floats. A TypeError names a label that a folder cannot hold.
     """
-    if y.dtype.kind in "iufbU":
+    if y.dtype.kind in "iufbU" or not y.ndim:  # the hasher refuses a scalar
         return y.copy()
     if y.dtype.kind not in "OT":
         raise TypeError(f"y is of {y.dtype.name}: {LABELS}")
     if y.ndim == 2:
-        values = np.array([[_plain(label, row) for label in labels] for row, labels in enumerate(y.tolist())])
+        values = np.array(
+            [
+                [np.nan if label is None else _plain(label, row) for label in labels]
+                for row, labels in enumerate(y.tolist())
+            ]
+        )
         if values.dtype.kind not in "iufb":
             raise TypeError(f"y is a matrix of shape {y.shape} that does not hold numbers only: {LABELS}")
         return values
     out = np.empty(len(y), object)
-    out[:] = [_plain(label, row) for row, label in enumerate(y.tolist())]
+    out[:] = [None if label is None else _plain(label, row) for row, label in enumerate(y.tolist())]
     return out
+
+
+def label_at(y: np.ndarray | None, row: int) -> Any:
+    """The label of one row of a batch as Python has it, None where it is missing; a row of a matrix is an array.
+
+    >>> label_at(np.array([3.5, np.nan]), 0), label_at(np.array([3.5, np.nan]), 1), label_at(None, 0)
+    (3.5, None, None)
+    """
+    if y is None:
+        return None
+    label = y[row]
+    if y.ndim == 2:
+        return label.copy() if missing_rows(y[row : row + 1]) is None else None
+    label = label.item() if isinstance(label, np.generic) else label
+    return None if is_missing(label) else label
 
 
 def pack_labels(y: np.ndarray | None) -> bytes | None:

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from hashstream.table.packing import pack_label, unpack_label
+from hashstream.table.packing import label_at, pack_label, unpack_label
 
 __all__ = ["Reservoir", "Seats"]
 
@@ -121,7 +121,7 @@ class Reservoir:
             )  # those who have the same key as one for whom there is no place
             n = self.size - len(places)
         places = places[: len(rows)]
-        labels = [None] * len(rows) if y is None else [copy.copy(y[row]) for row in rows.tolist()]
+        labels = [label_at(y, row) for row in rows.tolist()]
         n += len(rows)
         return Seats(left, places, first_slot + rows, keys[rows], X[rows], labels, limit, n)
 

@@ -12,18 +12,19 @@ from hashstream.hashers import OnlineHasher
 from hashstream.table.change import Change
 from hashstream.table.codes import View
 from hashstream.table.errors import Overtaken
+from hashstream.table.packing import label_at
 from hashstream.table.reservoir import Reservoir, Seats
 from hashstream.table.segments import MemorySegments, Segments
 
-__all__ = ["Batch", "Store", "left_of", "plain"]
+__all__ = ["Batch", "Store", "left_of"]
 
 
 @dataclass(frozen=True)
 class Batch:
     """Rows that were ingested or added in one call.
 
-    X : (n, d) in the table's dtype. y : labels, or None. learned : whether the hasher learned from them.
-    model : checksum of the hash functions after that.
+    X : (n, d) in the table's dtype. y : labels, of which some may be missing (see `label_at`), or None.
+    learned : whether the hasher learned from those with a label. model : checksum of the hash functions after that.
     """
 
     X: np.ndarray
@@ -101,7 +102,7 @@ class Store:
         found = []
         for slot, i in zip(slots.tolist(), at.tolist(), strict=True):
             _, first, *_, y = batches[i]
-            found.append(None if y is None else plain(y[slot - first]))
+            found.append(label_at(y, slot - first))
         return found
 
     def compacted(self, live: np.ndarray) -> Callable[[], None]:
@@ -178,8 +179,3 @@ def left_of(
         if len(slots):
             yield seq, first, slots, version, model, None if y is None else y[slots - start]
             first += len(slots)
-
-
-def plain(label: Any) -> Any:
-    """A label as Python has it; a row of a label matrix stays an array."""
-    return label.item() if isinstance(label, np.generic) else label

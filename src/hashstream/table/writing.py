@@ -15,7 +15,7 @@ import numpy as np
 
 from hashstream.hashers import OnlineHasher
 from hashstream.hashers.inputs import check_count, check_finite, check_rows, without_names
-from hashstream.hashers.labels import as_labels
+from hashstream.hashers.labels import as_labels, labelled
 from hashstream.table import upkeep
 from hashstream.table.change import Added, Change, Recoded
 from hashstream.table.codes import View
@@ -106,14 +106,20 @@ class TableWriter:
 
     @change
     def ingest(self, ids: Any, X: Any, y: Any = None) -> None:
-        """Learn from a batch and store it. When this returns, it is durable; if it raises, nothing has changed.
+        """Store a batch and learn from its rows that have a label. When this returns, it is durable; if it raises,
+        nothing has changed.
 
         ids : (n,) whole numbers or strings, none twice. An id that is there already is replaced.
         X : (n, d) features; the columns of a data frame count by position.
-        y : (n,) labels or an (n, C) matrix of 0 and 1, as the hasher takes them.
+        y : (n,) labels or an (n, C) matrix of 0 and 1, as the hasher takes them. A row whose label is missing (None,
+            NaN, pandas.NA; in a matrix, anywhere in its row) is stored and not learned from. Where no row has a label,
+            the batch is stored with the current hash functions, as `add` does.
         """
         ids, X = self._batch(ids, X)
         y = None if y is None else plain_labels(as_labels(y))  # it is kept, and the caller's may change
+        if y is not None and y.ndim and not len(labelled(y, y)[0]) and len(y) == len(X):
+            self._store_unlearned(ids, X, y)
+            return
         learner, kept = self._hasher._remember(), self._policy.state()
         # The first batch draws from a generator that was given as random_state, which `_put_back` cannot undo.
         unlearned = None if hasattr(self._hasher, "n_seen_") else copy.deepcopy(self._hasher)
@@ -134,11 +140,16 @@ class TableWriter:
     @change
     def add(self, ids: Any, X: Any) -> None:
         """Store items without learning from them: as `ingest`, without labels."""
+        self._store_unlearned(*self._batch(ids, X), None)
+
+    def _store_unlearned(self, ids: np.ndarray, X: np.ndarray, y: np.ndarray | None) -> None:
+        """Store a batch in which no row has a label."""
         if not hasattr(self._hasher, "n_seen_"):
             raise TableError(
-                "the hasher has not learned anything yet, so it cannot encode: ingest a batch first"
+                "the hasher has not learned anything yet, so it cannot encode: ingest a batch first, in which some "
+                "rows have a label"
             )
-        self._store_batch(*self._batch(ids, X), None, learned=False)
+        self._store_batch(ids, X, y, learned=False)
         self._maintain()
 
     @change

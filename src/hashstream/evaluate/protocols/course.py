@@ -59,8 +59,14 @@ class Field:
     def of(cls, data: datasets.Dataset) -> Field:
         """The data set as the paper's experiments see it: centred, unit length.
 
-        ValueError where it has one class: every answer is right then.
+        ValueError where it has one class, for every answer is right then; or rows without a label, which nobody can
+        judge.
         """
+        if data.y.dtype == object:
+            row = next(row for row, label in enumerate(data.y) if label is None)
+            raise ValueError(
+                f"{data.name}: row {row} has no label, and an experiment needs one for every row"
+            )
         if len(data.y) and (data.y == data.y[0]).all():
             raise ValueError(f"{data.name} has one class, {data.y[0]}: there is nothing to tell apart")
         X, mark = (
