@@ -3,7 +3,10 @@
 Valid small files of every kind are altered, with an eye on their structure (headers of .npy files, members of archives,
 cells of text, footers and tags), and read by the public loaders in a process of its own, whose memory is limited: a
 crash, a hang, an exception of another kind or a gigabyte of memory is a problem, reported with the seed and the number
-of its case. `python -m tests.fuzz.data_files SEED CASE` loads one case again and shows what happens.
+of its case.
+
+    python -m tests.fuzz.data_files --count 10000 --seed 0
+    python -m tests.fuzz.data_files --case 17 --seed 0      one of them again, in this process
 """
 
 from __future__ import annotations
@@ -11,40 +14,27 @@ from __future__ import annotations
 import io
 import os
 import random
-import select
+import resource
 import struct
-import subprocess
-import sys
-import tempfile
-import time
 import traceback
 import zipfile
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 
 import numpy as np
+from tests.fuzz import runner
+from tests.fuzz.runner import Counts
 
-ROOT = Path(__file__).resolve().parents[2]
-PATIENCE = 100.0  # seconds for one case, start of the process included
-MEMORY = 3 << 30  # bytes of address space beyond what is loaded
+from hashstream.datasets import DatasetError, load_file, open_rows
+
+VARIABLE = "FUZZ_KINDS"
+"""In the environment: the kinds to try, all of them by default."""
 MOST_RESIDENT = 1 << 30  # bytes in use at any time: files are some kilobytes
 WHOLE = 40  # one case of so many is not altered, and has to load
 
 KINDS = {"npy": 36, "npz": 32, "csv": 25, "tsv": 3, "parquet": 2, "mat": 1, "mat73": 1}
 """How often each kind comes. Parquet and MATLAB files take a second: they are parsed in a process that is started."""
-
-
-@dataclass
-class Counts:
-    """cases : files that were loaded. refused : those that were a DatasetError. worked : those that loaded.
-    problems : a sentence for each that did neither."""
-
-    cases: int = 0
-    refused: int = 0
-    worked: int = 0
-    problems: list[str] = field(default_factory=list)
 
 
 def run(
@@ -53,109 +43,20 @@ def run(
     seed: int = 0,
     kinds: tuple[str, ...] = tuple(KINDS),
 ) -> Counts:
-    """Load altered files for so many seconds, or so many of them (1,000 where neither is given).
-
-    >>> run(count=3, seed=1).problems
-    []
-    """
-    if seconds is None and count is None:
-        count = 1000
-    counts, end, case = Counts(), None if seconds is None else time.monotonic() + seconds, 0
-    with tempfile.TemporaryDirectory() as folder:
-        while (count is None or case < count) and (end is None or time.monotonic() < end):
-            case = _watch(Path(folder), seed, case, count, kinds, end, counts)
-    return counts
+    """Load altered files of some kinds; see `runner.run`."""
+    return runner.run("tests.fuzz.data_files", seconds, count, seed, {VARIABLE: ",".join(kinds)})
 
 
-def _watch(
-    folder: Path,
-    seed: int,
-    case: int,
-    count: int | None,
-    kinds: tuple[str, ...],
-    end: float | None,
-    counts: Counts,
-) -> int:
-    """Count what a worker says of the cases from `case` on, until it is done, ends or hangs; the next case."""
-    last = 1 << 60 if count is None else count
-    worker = subprocess.Popen(
-        [sys.executable, "-m", "tests.fuzz.data_files", "--worker"]
-        + [str(folder), str(seed), str(case), str(last), ",".join(kinds)],
-        cwd=ROOT,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(entry for entry in sys.path if entry)},
-    )
-    assert worker.stdout is not None
-    said = b""
-    try:
-        while case < last and (end is None or time.monotonic() < end):
-            if b"\n" not in said:
-                ready, _, _ = select.select([worker.stdout], [], [], PATIENCE)
-                piece = os.read(worker.stdout.fileno(), 1 << 16) if ready else b""
-                said += piece
-                if not piece:
-                    code = worker.poll() if not ready else worker.wait()
-                    how = "hung" if code is None else f"ended the process, code {code}"
-                    counts.cases += 1
-                    counts.problems.append(f"seed {seed}, case {case} ({kind_of(seed, case, kinds)}): {how}")
-                    return case + 1
-                continue
-            line, _, said = said.partition(b"\n")
-            outcome, _, sentence = line.decode().partition(" ")
-            counts.cases += 1
-            counts.worked += outcome == "worked"
-            counts.refused += outcome == "refused"
-            if outcome == "problem":
-                counts.problems.append(f"seed {seed}, case {case} ({kind_of(seed, case, kinds)}): {sentence}")
-            case += 1
-        return case
-    finally:
-        worker.kill()
-        worker.wait()
-        worker.stdout.close()
-
-
-# ---- in the worker
-
-
-def main(arguments: list[str]) -> None:
-    if arguments[:1] == ["--worker"]:
-        folder, seed, first, last, kinds = arguments[1:]
-        _limit_memory()
-        for case in range(int(first), int(last)):
-            outcome = load(Path(folder), int(seed), case, tuple(kinds.split(",")))
-            print(" ".join(outcome.split()), flush=True)
-        return
-    seed, case = (int(argument) for argument in arguments)
-    with tempfile.TemporaryDirectory() as folder:
-        print(kind_of(seed, case, tuple(KINDS)), load(Path(folder), seed, case, tuple(KINDS), loud=True))
-
-
-def _limit_memory() -> None:
-    import resource
-
-    import pyarrow.parquet  # noqa: F401 (libraries reserve more than they use)
-
-    import hashstream  # noqa: F401
-
-    held = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
-    resource.setrlimit(resource.RLIMIT_AS, (held + MEMORY, held + MEMORY))
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-
-
-def kind_of(seed: int, case: int, kinds: tuple[str, ...]) -> str:
+def kind_of(seed: int, case: int) -> str:
+    kinds = os.environ.get(VARIABLE, ",".join(KINDS)).split(",")
     return random.Random(f"{seed} {case}").choices(kinds, [KINDS[kind] for kind in kinds])[0]
 
 
-def load(folder: Path, seed: int, case: int, kinds: tuple[str, ...], loud: bool = False) -> str:
+def try_case(seed: int, case: int, folder: Path) -> str:
     """What became of one case: "worked", "refused", or "problem" and a sentence."""
-    from hashstream.datasets import DatasetError
-
-    rng, kind = random.Random(f"{seed} {case} file"), kind_of(seed, case, kinds)
+    rng, kind = random.Random(f"{seed} {case} file"), kind_of(seed, case)
     path = folder / f"rows.{kind.removesuffix('73')}"
-    for other in folder.iterdir():
+    for other in folder.glob("rows.*"):
         other.unlink()
     whole = rng.randrange(WHOLE) == 0
     write(path, kind, rng, whole)
@@ -166,33 +67,25 @@ def load(folder: Path, seed: int, case: int, kinds: tuple[str, ...], loud: bool 
             outcomes.append("worked")
         except DatasetError as error:
             outcomes.append("refused")
-            if loud:
-                print(error)
             if str(folder) not in str(error):
-                return f"problem the error does not name the file: {error}"
+                return f"problem {kind}: the error does not name the file: {error}"
             if whole:
-                return f"problem a valid file was refused: {error}"
+                return f"problem {kind}: a valid file was refused: {error}"
         except BaseException as error:
-            if loud:
-                traceback.print_exc()
-            return f"problem {type(error).__name__} instead of DatasetError: {str(error)[:200]}"
-    import resource
-
+            return (
+                f"problem {kind}: {error!r:.200} instead of DatasetError: {traceback.format_exc()[-700:]!r}"
+            )
     if resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 > MOST_RESIDENT:
-        return "problem more than a gigabyte of memory was used"
+        return f"problem {kind}: more than a gigabyte of memory was used"
     return "worked" if "worked" in outcomes else "refused"
 
 
 def _load_file(path: Path) -> None:
-    from hashstream.datasets import load_file
-
     data = load_file(path)
     assert data.X.shape == (len(data.y), data.X.shape[1])
 
 
 def _rows(path: Path) -> None:
-    from hashstream.datasets import open_rows
-
     rows = 0
     for piece in open_rows(path).pieces(7):
         assert piece.X.dtype == np.float32
@@ -517,5 +410,11 @@ MUTATORS: dict[str, Callable[[bytes, random.Random], bytes]] = {
     "mat73": altered,
 }
 
+
+def prepare() -> None:
+    """Libraries reserve more memory than they use."""
+    import pyarrow.parquet  # noqa: F401
+
+
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    runner.main("tests.fuzz.data_files", __doc__, try_case, prepare)

@@ -14,7 +14,7 @@ import sys
 import tempfile
 import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from select import select
@@ -46,21 +46,29 @@ class Counts:
         )
 
 
-def run(module: str, seconds: float | None = None, count: int | None = None, seed: int = 0) -> Counts:
+def run(
+    module: str,
+    seconds: float | None = None,
+    count: int | None = None,
+    seed: int = 0,
+    environment: Mapping[str, str] | None = None,
+) -> Counts:
     """Try `count` cases, or as many as `seconds` allow (both: whichever ends first; neither: 1,000 cases).
 
-    module : of the fuzzer, by name.
+    module : of the fuzzer, by name. environment : variables that its processes have beside this one's.
     """
     if seconds is None and count is None:
         count = 1000
     stop = time.monotonic() + seconds if seconds is not None else float("inf")
     counts = Counts(seed)
     while time.monotonic() < stop and (count is None or counts.cases < count):
-        _run_child(module, counts, count, stop)
+        _run_child(module, counts, count, stop, environment or {})
     return counts
 
 
-def _run_child(module: str, counts: Counts, count: int | None, stop: float) -> None:
+def _run_child(
+    module: str, counts: Counts, count: int | None, stop: float, environment: Mapping[str, str]
+) -> None:
     """Have one child try cases from `counts.cases` on, until it is done, out of time, or lost."""
     last = 1 << 60 if count is None else count
     child = subprocess.Popen(
@@ -71,6 +79,7 @@ def _run_child(module: str, counts: Counts, count: int | None, stop: float) -> N
             "OPENBLAS_NUM_THREADS": "1",
             "OMP_NUM_THREADS": "1",
             "PYTHONFAULTHANDLER": "1",
+            **environment,
             "PYTHONPATH": os.pathsep.join([str(ROOT), *(entry for entry in sys.path if entry)]),
         },
         stdin=subprocess.DEVNULL,

@@ -73,7 +73,7 @@ def check_hashes(labels: list[Any], where: str) -> None:
 def check_label_book(book: LabelBook, where: str) -> None:
     """ValueError where the classes of a book are not distinct labels."""
     if book.multilabel not in (None, True, False) or not all(map(_is_label, book.classes)):
-        raise ValueError(f"{where}: classes must be strings, numbers, booleans, None or tuples of these")
+        raise ValueError(f"{where}: classes must be strings, numbers, booleans or tuples of these")
     check_hashes(book.classes, where)
     if len(set(book.classes)) < len(book.classes):
         raise ValueError(f"{where}: every class must be there once")
@@ -178,4 +178,4 @@ def _are_names(names: Any, n: int) -> bool:
 def _is_label(label: Any) -> bool:
     if isinstance(label, tuple):
         return all(map(_is_label, label))
-    return label is None or (isinstance(label, (bool, int, float, str, np.generic)) and bool(label == label))
+    return isinstance(label, (bool, int, float, str, np.generic)) and bool(label == label)

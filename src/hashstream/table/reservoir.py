@@ -58,7 +58,10 @@ class Seats:
     @classmethod
     def from_arrays(cls, arrays: dict[str, np.ndarray]) -> Seats:
         """What `arrays` was made of, but for `taken`."""
-        left, limit = arrays.get("seats.left", NOBODY), arrays["seats.limit"][0]
+        left, limits = arrays.get("seats.left", NOBODY), arrays["seats.limit"]
+        if limits.dtype != np.uint64 or limits.shape != (1,) or left.dtype != np.int64 or left.ndim != 1:
+            raise ValueError("the sample's limit is not a number")
+        limit = limits[0]
         if "seats.places" not in arrays:
             return cls(left, NOBODY, NOBODY, NO_KEYS, NO_ROWS, [], limit, 0)
         places, slots, keys, rows = (arrays[f"seats.{name}"] for name in ("places", "slots", "keys", "rows"))
