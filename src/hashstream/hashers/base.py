@@ -7,6 +7,8 @@ failed call, packing and saving are here, once.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
+from copy import deepcopy
 from functools import cache
 from typing import Any, ClassVar, Self
 
@@ -18,6 +20,7 @@ from sklearn.utils.validation import check_is_fitted
 from hashstream.hashers.features import FeatureMap, check_feature_map, warmed_up
 from hashstream.hashers.inputs import all_finite, check_count, check_finite, check_rows
 from hashstream.hashers.labels import LabelBook, Labels, as_labels
+from hashstream.hashers.threads import lock_of, on_one_thread
 
 __all__ = ["MAX_BITS", "OnlineHasher"]
 
@@ -45,9 +48,14 @@ class OnlineHasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
     - `_learn(X, labels)`: learn from one piece of at most `batch_size` rows;
     - `_project(X)`: what the sign is taken of, (n, n_bits); by default `X @ self.projection_`.
 
-    State lives in attributes that end with an underscore. `_learn` must *replace* them and never write into them:
-    `partial_fit` keeps the references of before the call and puts them back if anything raises. Arrays, numbers,
-    strings, lists of these and random generators are saved and loaded without further work.
+    State lives in attributes that end with an underscore. `_learn` must *replace* them and never write into them: it
+    is given a copy that shares them with the model that others read meanwhile. Arrays, numbers, strings, lists of these
+    and random generators are saved and loaded without further work.
+
+    Threads: learning gives the same bits in every thread and with any number of BLAS threads, as it runs on one
+    (`hashstream.hashers.threads`; a method that computes state later than in `_learn` does so in `on_one_thread`). What
+    is learned is published in one step when the call is done: `transform` and `decision_function` of other threads see
+    the model before the call or after it. Calls of `partial_fit` on one hasher are done one after the other.
 
     Attributes
     ----------
@@ -103,8 +111,9 @@ class OnlineHasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         step = fresh._piece_rows()
         for start in range(0, len(X), step):
             rows = slice(start, start + step)
-            fresh._partial_fit(X[rows], None if y is None else y[rows])
-        self.__dict__ = fresh.__dict__
+            fresh = fresh._learned(X[rows], None if y is None else y[rows])
+        with lock_of(self):
+            self.__dict__ = fresh.__dict__
         return self
 
     def partial_fit(self, X: Any, y: Any = None) -> Self:
@@ -117,27 +126,50 @@ class OnlineHasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
 
         If anything raises, the model is as it was before the call.
         """
-        before = self._remember()
-        try:
-            self._check_once()
-            first = not hasattr(self, "n_seen_")
-            if not first and self.n_bits != self.n_bits_:
-                raise ValueError(
-                    f"n_bits is {self.n_bits} now, but this model has learned {self.n_bits_}: fit anew"
-                )
-            X = check_finite(check_rows(self, X, first=first))
-            self._partial_fit(X, self._check_length(y, len(X)))
-        except BaseException:
-            self._put_back(before)
-            raise
-        return self
+        return self._publish(lambda before: before._with_batch(X, y))
 
-    def _partial_fit(self, X: np.ndarray, y: np.ndarray | None) -> None:
+    def _publish(self, learn: Callable[[Self], Self]) -> Self:
+        """Become what `learn` makes of a copy of this hasher, in one step and only if it does not raise."""
+        with lock_of(self):
+            while True:
+                before = self.__dict__
+                after = learn(self._view())
+                if self.__dict__ is before:  # otherwise `fit`, or the handler of a signal, has come in between
+                    self.__dict__ = after.__dict__
+                    return self
+
+    def _with_batch(self, X: Any, y: Any) -> Self:
+        self._check_once()
+        first = not hasattr(self, "n_seen_")
+        if not first and self.n_bits != self.n_bits_:
+            raise ValueError(
+                f"n_bits is {self.n_bits} now, but this model has learned {self.n_bits_}: fit anew"
+            )
+        X = check_finite(check_rows(self, X, first=first))
+        return self._learned(X, self._check_length(y, len(X)))
+
+    def _learned(self, X: np.ndarray, y: np.ndarray | None) -> Self:
+        """A hasher that has learned these rows, too; this one is left as it is."""
+        rng = self.rng_ if hasattr(self, "n_seen_") else as_generator(self.random_state)
+
+        def learn() -> Self:
+            learner = self._learner(rng)
+            learner._learn_rows(X, y)
+            return learner
+
+        return on_one_thread(learn)
+
+    def _learner(self, rng: np.random.Generator) -> Self:
+        """A view that may learn: it has a copy of the generator, the only part of the state that is written into."""
+        learner = self._view()
+        learner.rng_ = copy_generator(rng)
+        return learner
+
+    def _learn_rows(self, X: np.ndarray, y: np.ndarray | None) -> None:
         first = not hasattr(self, "n_seen_")
         if first:
             self.n_bits_ = int(self.n_bits)
             self.dtype_ = str(X.dtype)
-            self.rng_ = as_generator(self.random_state)
             self.feature_map_ = warmed_up(self.feature_map, X, self.rng_)
             self.label_book_ = LabelBook()
             self.version_ = 0
@@ -163,14 +195,12 @@ class OnlineHasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
             self._check_parameters()
             self._checked = given
 
-    def _remember(self) -> tuple[dict[str, Any], Any]:
-        """What `_put_back` needs: references to what was learned, which is never written into, and the draws so far."""
-        return dict(self.__dict__), self.rng_.bit_generator.state if hasattr(self, "rng_") else None
+    def _remember(self) -> dict[str, Any]:
+        """What `_put_back` needs: references to what was learned, which is never written into."""
+        return dict(self.__dict__)
 
-    def _put_back(self, before: tuple[dict[str, Any], Any]) -> None:
-        self.__dict__, draws = before
-        if draws is not None:
-            self.rng_.bit_generator.state = draws
+    def _put_back(self, before: dict[str, Any]) -> None:
+        self.__dict__ = before
 
     def _view(self) -> Self:
         """Another object with the same parameters and state: what it sees does not change while this one learns."""
@@ -214,7 +244,7 @@ class OnlineHasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         check_is_fitted(self)
         view = self._view()
         X = check_rows(view, X, first=False)
-        codes = np.empty((len(X), self._n_features_out), np.uint8)
+        codes = np.empty((len(X), view._n_features_out), np.uint8)
         step = max(BLOCK_ROWS, BLOCK_BYTES // (X.itemsize * X.shape[1]))
         # A plain projection of NaN or infinity is NaN or infinity, and has fewer numbers to look at.
         plain = view.feature_map_ is None and type(self)._project is OnlineHasher._project
@@ -310,6 +340,25 @@ def as_generator(random_state: Any) -> np.random.Generator:
     if isinstance(random_state, np.random.Generator):
         return np.random.default_rng(random_state.integers(2**63, size=4))
     return np.random.default_rng(random_state)
+
+
+class _Unseeded(np.random.bit_generator.ISeedSequence):
+    """For a generator whose state is about to be set: seeding it would take longer than the copy."""
+
+    def generate_state(self, n_words: int, dtype: Any = np.uint32) -> np.ndarray:
+        return np.zeros(n_words, dtype)
+
+
+_unseeded = _Unseeded()
+
+
+def copy_generator(rng: np.random.Generator) -> np.random.Generator:
+    """A generator of its own that draws what `rng` would draw."""
+    if type(rng.bit_generator) is not np.random.PCG64:
+        return deepcopy(rng)
+    bits = np.random.PCG64(_unseeded)
+    bits.state = rng.bit_generator.state
+    return np.random.Generator(bits)
 
 
 def random_projection(rng: np.random.Generator, d: int, n_bits: int, dtype: Any) -> np.ndarray:

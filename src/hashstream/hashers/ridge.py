@@ -28,6 +28,7 @@ from hashstream.hashers.errors import DivergenceError
 from hashstream.hashers.inputs import check_count, is_positive
 from hashstream.hashers.labels import LabelBook, Labels
 from hashstream.hashers.sketch import Sketch
+from hashstream.hashers.threads import on_one_thread
 
 __all__ = ["RidgeHash"]
 
@@ -251,44 +252,43 @@ class RidgeHash(CodewordHasher):
             raise ValueError(
                 "only alike learners can be merged: their feature maps differ, as their first batches did"
             )
-        before = self._remember()
-        try:
-            learned = np.argsort(other.class_rows_, kind="stable")[np.count_nonzero(other.class_rows_ < 0) :]
-            labels = [other.label_book_.classes[c] for c in learned]
-            known = dict.fromkeys(self.label_book_.classes)
-            self.label_book_ = LabelBook(
-                list(known) + [label for label in labels if label not in known], False
-            )
-            number = {label: c for c, label in enumerate(self.label_book_.classes)}
-            numbers = np.array([number[label] for label in labels], np.intp)
-            lost, n, version, seen = (
-                other.sketch_lost_,
-                other.n_seen_,
-                other.version_,
-                other.class_sums_[learned],
-            )
-            self._give_codewords(numbers)
-            sums = np.zeros((len(number), seen.shape[1]))
-            sums[numbers] = seen
-            self._add(sums, other.gram_, other.sketch_, float(self.forgetting) ** n)
-            self.sketch_lost_ = self.sketch_lost_ + lost
-            self.n_seen_ += n
-            self.version_ += version
-        except BaseException:
-            self._put_back(before)
-            raise
-        return self
+        other = other._view()
+
+        def merged(mine: Self) -> Self:
+            learner = mine._learner(mine.rng_)
+            learner._merge(other)
+            return learner
+
+        return self._publish(lambda mine: on_one_thread(lambda: merged(mine)))
+
+    def _merge(self, other: RidgeHash) -> None:
+        learned = np.argsort(other.class_rows_, kind="stable")[np.count_nonzero(other.class_rows_ < 0) :]
+        labels = [other.label_book_.classes[c] for c in learned]
+        known = dict.fromkeys(self.label_book_.classes)
+        self.label_book_ = LabelBook(list(known) + [label for label in labels if label not in known], False)
+        number = {label: c for c, label in enumerate(self.label_book_.classes)}
+        numbers = np.array([number[label] for label in labels], np.intp)
+        self._give_codewords(numbers)
+        sums = np.zeros((len(number), other.class_sums_.shape[1]))
+        sums[numbers] = other.class_sums_[learned]
+        self._add(sums, other.gram_, other.sketch_, float(self.forgetting) ** other.n_seen_)
+        self.sketch_lost_ = self.sketch_lost_ + other.sketch_lost_
+        self.n_seen_ += other.n_seen_
+        self.version_ += other.version_
 
     # ---- encoding
 
     @property
     def projection_(self) -> np.ndarray:  # type: ignore[override]
         check_is_fitted(self)
-        solved = getattr(self, "_solved", {})
-        if "W" not in solved:
-            solved["W"] = self._solve()
-        self._solved = solved
-        return solved["W"]
+        view = self._view()  # of one version, also where another thread learns meanwhile
+        if "W" not in view._solved:
+            view._solved["W"] = on_one_thread(view._solve)
+        return view._solved["W"]
+
+    def _view(self) -> Self:
+        self.__dict__.setdefault("_solved", {})  # shared by all views of a version; a loaded hasher has none
+        return super()._view()
 
     def _solve(self) -> np.ndarray:
         """W = (G + ridge I)^-1 (sum over c of s_c t_c^T)."""

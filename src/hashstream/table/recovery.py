@@ -21,7 +21,6 @@ from hashstream.table.errors import SegmentMissing, TableError
 from hashstream.table.folder import FolderStore
 from hashstream.table.ids import column_of
 from hashstream.table.image import from_image
-from hashstream.table.learning import learn
 from hashstream.table.packing import checked, unpack_labels
 from hashstream.table.reservoir import Reservoir, Seats
 from hashstream.table.segments import FileSegments
@@ -196,7 +195,7 @@ def _learn_again(store: FolderStore, hasher: OnlineHasher, batch: tuple[object, 
     checked(f"{store.segments.path_of(first)} (slots {first} to {first + n_rows - 1})", features_crc, X)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # they were given when the batch was ingested
-        learn(hasher, X, unpack_labels(raw))
+        hasher.partial_fit(X, unpack_labels(raw))
     if hasher.version_ != version or encoder_checksum(frozen(hasher)) != model_crc:
         warnings.warn(
             f"{store.path}: learning slots {first} to {first + n_rows - 1} again gave other bits than at first, as "
