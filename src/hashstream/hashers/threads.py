@@ -60,8 +60,10 @@ def on_one_thread(work: Callable[[], T]) -> T:
             section.begin()
             result = work()
             undisturbed = section.undisturbed()
-        finally:
             section.end()
+        except BaseException:
+            section.end()  # again, where it was interrupted
+            raise
         if undisturbed:
             return result
     _logger.warning(
@@ -95,16 +97,15 @@ _found: dict[str, _Library] = {}
 _modules = 0  # how many there were when libraries were last looked for
 
 
-def _libraries() -> list[_Library]:
+def _libraries() -> dict[str, _Library]:
     """All that are loaded. Looking takes milliseconds, so it is done again only after further imports."""
-    global _modules
+    global _found, _modules
     if len(sys.modules) != _modules:
-        modules = len(sys.modules)
-        for controller in ThreadpoolController().lib_controllers:
-            if controller.filepath not in _found and controller.num_threads is not None:
-                _found[controller.filepath] = _Library(controller)
+        modules, controllers = len(sys.modules), ThreadpoolController().lib_controllers
+        new = [one for one in controllers if one.filepath not in _found and one.num_threads is not None]
+        _found = {**_found, **{one.filepath: _Library(one) for one in new}}
         _modules = modules
-    return list(_found.values())
+    return _found
 
 
 # ---- the limit
@@ -117,18 +118,17 @@ _before: dict[_Library, int] = {}  # process-wide limits to put back
 class _Section:
     """One piece of work under the limit.
 
-    It counts for as long as the object lives. An interrupt between any two of its steps therefore leaves nothing behind
-    for longer than its traceback, or at the latest until the next section begins or ends.
+    It counts for as long as the object lives: should an interrupt prevent even the second `end`, the next section to
+    begin or end puts the limits back.
     """
 
-    def __init__(self) -> None:
-        self.thread = threading.get_ident()
-        self.own: dict[_Library, int] = {}  # this thread's limits to put back
+    own: dict[_Library, int] | None = None  # this thread's limits to put back
 
     def begin(self) -> None:
-        for library in _libraries():
+        self.thread = threading.get_ident()
+        for library in _libraries().values():
             if library.per_thread and (n := library.get()) > 1:
-                self.own[library] = n
+                self.own = {**(self.own or {}), library: n}
                 library.set(1)
         with _lock:
             _sections[id(self)] = weakref.ref(self)
@@ -136,20 +136,19 @@ class _Section:
 
     def undisturbed(self) -> bool:
         """Whether the limits still hold, for libraries loaded meanwhile, too."""
-        return all(library.get() <= 1 for library in _libraries())
+        for library in _libraries().values():
+            if library.get() > 1:
+                return False
+        return True
 
     def end(self) -> None:
         with _lock:
             _sections.pop(id(self), None)
             _settle()
-        if self.thread == threading.get_ident():
+        if self.own and self.thread == threading.get_ident():
             for library, n in self.own.items():
                 library.set(n)
-        self.own = {}
-
-    def __del__(self) -> None:
-        if self.own or id(self) in _sections:  # interrupted before its end
-            self.end()
+        self.own = None
 
 
 def _settle() -> None:
@@ -158,11 +157,11 @@ def _settle() -> None:
         if section() is None:
             _sections.pop(key, None)
     if _sections:
-        for library in _libraries():
+        for library in _libraries().values():
             if not library.per_thread and (n := library.get()) > 1:
                 _before[library] = n
                 library.set(1)
-    else:
+    elif _before:
         for library, n in list(_before.items()):
             if library.get() == 1:  # otherwise somebody has set a limit since, which stays
                 library.set(n)
