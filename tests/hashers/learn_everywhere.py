@@ -1,5 +1,5 @@
 """Learn every method in several threads of this process, with as many BLAS threads as the first argument says, and print
-a digest of each model as JSON: {method: {where: digest}}. Run by `test_threads.py`."""
+a digest of each model as JSON: {where: {method: digest}}. Run by `test_threads.py`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ import os
 import sys
 import threading
 import warnings
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -36,15 +35,24 @@ def learned(name: str) -> str:
     return f"{header['__metadata__']['sha256']} {hashlib.sha256(W.tobytes()).hexdigest()}"
 
 
-def in_thread(work: Callable[[], str]) -> str:
-    results: list[str] = []
-    thread = threading.Thread(target=lambda: results.append(work()))
+def every_method() -> dict[str, str]:
+    return {name: learned(name) for name in hs.methods()}
+
+
+def in_thread() -> dict[str, str]:
+    results: list[dict[str, str]] = []
+    thread = threading.Thread(target=lambda: results.append(every_method()))
     thread.start()
     thread.join()
     return results[0]
 
 
-def in_forked(work: Callable[[], str]) -> str:
+def in_executor() -> dict[str, str]:
+    with ThreadPoolExecutor(1) as pool:
+        return pool.submit(every_method).result()
+
+
+def in_forked() -> dict[str, str]:
     """In a child that is forked while another thread of the parent is in the middle of learning."""
     begun, go_on = threading.Event(), threading.Event()
 
@@ -60,31 +68,24 @@ def in_forked(work: Callable[[], str]) -> str:
     read, write = os.pipe()
     child = os.fork()
     if not child:
-        os.write(write, work().encode())
+        os.write(write, json.dumps(every_method()).encode())
         os._exit(0)
     os.close(write)
     go_on.set()
     other.join()
     os.waitpid(child, 0)
     with os.fdopen(read) as file:
-        return file.read()
+        digests: dict[str, str] = json.load(file)
+    return digests
 
 
 def main(n_threads: int) -> None:
     warnings.simplefilter("ignore")
     threadpool_limits(n_threads, user_api="blas")  # from here on threadpoolctl ignores what other threads set
-    places: dict[str, Callable[[Callable[[], str]], str]] = {
-        "main": lambda work: work(),
-        "thread": in_thread,
-        "executor": lambda work: ThreadPoolExecutor(1).submit(work).result(),
-    }
+    places = {"main": every_method, "thread": in_thread, "executor": in_executor}
     if hasattr(os, "fork"):
         places["forked"] = in_forked
-    digests = {
-        name: {where: place(lambda name=name: learned(name)) for where, place in places.items()}
-        for name in hs.methods()
-    }
-    print(json.dumps(digests))
+    print(json.dumps({where: place() for where, place in places.items()}))
 
 
 if __name__ == "__main__":

@@ -70,7 +70,7 @@ def _nothing_noted() -> None:
 
 @pytest.fixture(scope="module")
 def digests() -> dict[int, dict[str, dict[str, str]]]:
-    """Number of BLAS threads -> method -> where it was learned -> digest."""
+    """Number of BLAS threads -> where it was learned -> method -> digest."""
     script = Path(__file__).with_name("learn_everywhere.py")
     children = {
         n: subprocess.Popen(
@@ -85,12 +85,9 @@ def digests() -> dict[int, dict[str, dict[str, str]]]:
 
 @pytest.mark.parametrize("name", METHODS)
 def test_every_thread_learns_the_same_bits(name: str, digests: dict[int, dict[str, dict[str, str]]]) -> None:
-    wanted = digests[1][name]["main"]
+    wanted = digests[1]["main"][name]
     other = [
-        (n, where)
-        for n, methods in digests.items()
-        for where, digest in methods[name].items()
-        if digest != wanted
+        (n, where) for n, places in digests.items() for where in places if places[where][name] != wanted
     ]
     assert not other, f"other bits with (BLAS threads, where): {other}"
 

@@ -233,7 +233,12 @@ class OnlineHasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         """What the sign is taken of: (n, n_bits) float."""
         check_is_fitted(self)
         view = self._view()
-        return view._project(view._features(check_rows(view, X, first=False), check=True))
+        X = check_rows(view, X, first=False)
+
+        def project() -> np.ndarray:
+            return view._project(view._features(X, check=True))
+
+        return on_one_thread(project) if len(X) <= block_rows(X) else project()
 
     def transform(self, X: Any) -> np.ndarray:
         """The codes of X: (n, ceil(n_bits / 8)) uint8, bits in the order of `np.packbits`, 1 where f_k(x) > 0.
@@ -245,22 +250,28 @@ class OnlineHasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         view = self._view()
         X = check_rows(view, X, first=False)
         codes = np.empty((len(X), view._n_features_out), np.uint8)
-        step = max(BLOCK_ROWS, BLOCK_BYTES // (X.itemsize * X.shape[1]))
+        if len(X) <= block_rows(X):  # for so few rows it costs more to wake further threads than they save
+            on_one_thread(lambda: view._encode(X, codes))
+        else:
+            view._encode(X, codes)
+        return codes
+
+    def _encode(self, X: np.ndarray, codes: np.ndarray) -> None:
+        step = block_rows(X)
         # A plain projection of NaN or infinity is NaN or infinity, and has fewer numbers to look at.
-        plain = view.feature_map_ is None and type(self)._project is OnlineHasher._project
+        plain = self.feature_map_ is None and type(self)._project is OnlineHasher._project
         for start in range(0, len(X), step):
             block = X[start : start + step]
             with np.errstate(invalid="ignore", over="ignore"):
-                block = view._features(block, check=not plain)
-                values = view._project(block)
+                block = self._features(block, check=not plain)
+                values = self._project(block)
             if plain and not all_finite(values):
                 check_finite(block)
             bits = values > 0
-            if view.n_bits_ % 8 == 0:  # rows end where bytes end: packed as one line, which is faster
+            if self.n_bits_ % 8 == 0:  # rows end where bytes end: packed as one line, which is faster
                 codes[start : start + step] = np.packbits(bits).reshape(len(bits), -1)
             else:
                 codes[start : start + step] = np.packbits(bits, axis=1)
-        return codes
 
     def _features(self, X: np.ndarray, check: bool = False) -> np.ndarray:
         with np.errstate(
@@ -331,6 +342,11 @@ def parameter_names(method: type[OnlineHasher]) -> tuple[str, ...]:
 def state(estimator: BaseEstimator) -> dict[str, Any]:
     """What an estimator has learned: its attributes that end with an underscore (and start with none)."""
     return {name: value for name, value in vars(estimator).items() if name[-1] == "_" and name[0] != "_"}
+
+
+def block_rows(X: np.ndarray) -> int:
+    """How many rows of X are encoded at once."""
+    return max(BLOCK_ROWS, BLOCK_BYTES // (X.itemsize * X.shape[1]))
 
 
 def as_generator(random_state: Any) -> np.random.Generator:
