@@ -2,10 +2,10 @@
 
 - default: a process without any setting. Learning limits itself to one BLAS thread.
 - one: a process with OPENBLAS_NUM_THREADS=1, and the same for OpenMP and MKL.
-- unlimited: the default threads without that limit, and so with other bits. What the limit costs, where batches are large.
+- unlimited: the default threads without that limit, and so with other bits: what the limit saves or costs.
 
-Each side is a process of its own, the sides take turns, and each ratio is that of medians. "busy" is with another process
-that keeps a core busy, as on a server. CPU is that of the whole process, the BLAS threads that wait included.
+Each side is a process of its own, the sides take turns, and each ratio is that of medians. "busy" is with another
+process that keeps a core busy, as on a server. CPU is that of the whole process, BLAS threads that wait included.
 """
 
 from __future__ import annotations
@@ -46,7 +46,8 @@ def learn(name: str, side: str) -> tuple[float, float]:
     """CPU and wall-clock seconds of one `fit`, in this process."""
     method, parameters, n, d = WORK[name]
     if side == "unlimited":
-        base.on_one_thread = ridge.on_one_thread = lambda work: work()  # type: ignore[assignment]
+        for module in (base, ridge):
+            module.__dict__["on_one_thread"] = lambda work: work()
     rng = np.random.default_rng(0)
     y = rng.integers(10, size=n)
     X = (rng.standard_normal((10, d))[y] + 2 * rng.standard_normal((n, d))).astype(np.float32)

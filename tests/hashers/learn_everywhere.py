@@ -1,5 +1,7 @@
-"""Learn every method in several threads of this process, with as many BLAS threads as the first argument says, and print
-a digest of each model as JSON: {where: {method: digest}}. Run by `test_threads.py`."""
+"""Learn every method in several threads of this process, with as many BLAS threads as the first argument says.
+
+Prints a digest of each model as JSON: {where: {method: digest}}. Run by `test_threads.py`.
+"""
 
 from __future__ import annotations
 

@@ -86,9 +86,7 @@ def digests() -> dict[int, dict[str, dict[str, str]]]:
 @pytest.mark.parametrize("name", METHODS)
 def test_every_thread_learns_the_same_bits(name: str, digests: dict[int, dict[str, dict[str, str]]]) -> None:
     wanted = digests[1]["main"][name]
-    other = [
-        (n, where) for n, places in digests.items() for where in places if places[where][name] != wanted
-    ]
+    other = [(n, where) for n, places in digests.items() for where in places if places[where][name] != wanted]
     assert not other, f"other bits with (BLAS threads, where): {other}"
 
 
@@ -219,11 +217,11 @@ def test_an_interrupt_anywhere_leaves_nothing_behind(two_threads: list[int]) -> 
     while True:
         events = 0
 
-        def profile(frame: Any, event: str, _: Any) -> None:
+        def profile(frame: Any, event: str, _: Any, last: int = interrupted + 1) -> None:
             nonlocal events
             if frame.f_code.co_filename in watched and event in ("call", "return", "c_return"):
                 events += 1
-                if events == interrupted + 1:
+                if events == last:
                     raise KeyboardInterrupt
 
         learner = copy.deepcopy(hasher)
@@ -296,7 +294,9 @@ def test_a_projection_that_is_solved_while_another_thread_learns() -> None:
                 meanwhile.pop()()
             return super()._solve()
 
-    hasher, twin = (kind(8, random_state=0).partial_fit(X[:60], y[:60]) for kind in (Interrupted, hs.RidgeHash))
+    hasher, twin = (
+        kind(8, random_state=0).partial_fit(X[:60], y[:60]) for kind in (Interrupted, hs.RidgeHash)
+    )
     old = twin.projection_
     new = twin.partial_fit(X[60:], y[60:]).projection_
     meanwhile.append(lambda: in_thread(lambda: hasher.partial_fit(X[60:], y[60:])))

@@ -1,4 +1,4 @@
-"""The model does not depend on which thread learns it nor on how many threads BLAS has, at first and when it is replayed."""
+"""The model depends neither on the thread that learns it nor on the number of BLAS threads, nor does a replay."""
 
 from __future__ import annotations
 

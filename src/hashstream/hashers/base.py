@@ -134,9 +134,10 @@ class OnlineHasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
             while True:
                 before = self.__dict__
                 after = learn(self._view())
-                if self.__dict__ is before:  # otherwise `fit`, or the handler of a signal, has come in between
+                if self.__dict__ is before:
                     self.__dict__ = after.__dict__
                     return self
+                # `fit`, or the handler of a signal, has come in between: learn on top of it.
 
     def _with_batch(self, X: Any, y: Any) -> Self:
         self._check_once()
@@ -152,12 +153,12 @@ class OnlineHasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         """A hasher that has learned these rows, too; this one is left as it is."""
         rng = self.rng_ if hasattr(self, "n_seen_") else as_generator(self.random_state)
 
-        def learn() -> Self:
-            learner = self._learner(rng)
+        def learn(before: Self) -> Self:
+            learner = before._learner(rng)
             learner._learn_rows(X, y)
             return learner
 
-        return on_one_thread(learn)
+        return on_one_thread(lambda: learn(self))
 
     def _learner(self, rng: np.random.Generator) -> Self:
         """A view that may learn: it has a copy of the generator, the only part of the state that is written into."""
@@ -372,7 +373,7 @@ def copy_generator(rng: np.random.Generator) -> np.random.Generator:
     """A generator of its own that draws what `rng` would draw."""
     if type(rng.bit_generator) is not np.random.PCG64:
         return deepcopy(rng)
-    bits = np.random.PCG64(_unseeded)
+    bits = np.random.PCG64(_unseeded)  # type: ignore[arg-type]
     bits.state = rng.bit_generator.state
     return np.random.Generator(bits)
 

@@ -7,14 +7,14 @@ they save.
 How a limit binds depends on the library:
 
 - OpenBLAS with its own threads, as in the wheels of NumPy and SciPy, has one number for the whole process. It is set to
-  1 while any thread learns and put back when the last one is done. Other threads' products are computed on one thread
+  1 while any thread learns and put back when the last one is done. Products of other threads are computed on one thread
   meanwhile, which is slower but correct. The library is called directly: threadpoolctl lets only the first thread that
   ever set a limit set another, and ignores the rest without a word. BLIS and FlexiBLAS are treated in the same way.
 - MKL, OpenMP and OpenBLAS on OpenMP have a number per thread, which is set in the thread that learns.
 
-Somebody else may set a limit at the same time, and a library may be loaded in the middle. Both are noticed when the work
-is done, and the work is repeated. Not covered: Accelerate, whose threads cannot be controlled from here, and libraries
-that threadpoolctl does not know.
+Another thread may set a limit at the same time, and a library may be loaded in the middle. Both are noticed when the
+work is done, and the work is repeated. Not covered: Accelerate, whose threads cannot be controlled from here, and
+libraries that threadpoolctl does not know.
 """
 
 from __future__ import annotations
@@ -136,10 +136,7 @@ class _Section:
 
     def undisturbed(self) -> bool:
         """Whether the limits still hold, for libraries loaded meanwhile, too."""
-        for library in _libraries().values():
-            if library.get() > 1:
-                return False
-        return True
+        return all(library.get() <= 1 for library in _libraries().values())
 
     def end(self) -> None:
         with _lock:

@@ -1,7 +1,7 @@
 """From a folder to a table in memory: the image and the changes since, the last checkpoint and the batches since.
 
 Codes are read, not made again. The model is: it starts from the last checkpoint and learns the later batches exactly
-as they were ingested, which gives the same bits on the same machine with the same libraries and threads.
+as they were ingested, which gives the same bits on the same machine with the same libraries, in any thread.
 """
 
 from __future__ import annotations
