@@ -29,7 +29,7 @@ WORK: dict[str, tuple[str, dict[str, Any], int, int]] = {
     "FCOH 10,000 x 384, 128 bits": ("FCOH", {"n_bits": 128}, 10_000, 384),
     "FCOH 4,000 x 384, 64 bits, batches of 2,000": (
         "FCOH",
-        {"n_bits": 64, "learning_rate": 1e-6, "lambda2": 0.01, "batch_size": 2000},
+        {"n_bits": 64, "learning_rate": 1e-7, "lambda2": 0.01, "batch_size": 2000},
         4_000,
         384,
     ),
@@ -51,6 +51,7 @@ def learn(name: str, side: str) -> tuple[float, float]:
     rng = np.random.default_rng(0)
     y = rng.integers(10, size=n)
     X = (rng.standard_normal((10, d))[y] + 2 * rng.standard_normal((n, d))).astype(np.float32)
+    X /= np.linalg.norm(X, axis=1, keepdims=True)
     hasher = hs.methods()[method](random_state=0, **parameters)
     hasher.partial_fit(X[:500], y[:500])  # warms up
     start = time.process_time(), time.perf_counter()
