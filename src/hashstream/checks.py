@@ -317,6 +317,7 @@ def check_threads(hasher: OnlineHasher) -> None:
     State that is computed later than in `_learn` has to be computed in `hashstream.hashers.threads.on_one_thread`.
     """
     X, y = class_stream(n=200, d=300)
+    X /= 5  # rows as long as those of the other checks
     with threadpool_limits(1, user_api="blas"):
         here = _learn(_fresh(hasher), X, y)
         values = here.decision_function(X[:50])
