@@ -16,7 +16,6 @@ from hashstream import FCOH, HashTable, datasets, evaluate, pictures
 from hashstream.demo import demo, feeder
 from hashstream.demo.world import LOOKS, World, mean_average_precision
 from hashstream.table import TableError
-from hashstream.table.learning import learn
 
 
 def png_size(path: Path) -> tuple[int, int]:
@@ -65,7 +64,7 @@ def test_the_whole_story(tmp_path: Path) -> None:
         ).any()  # they were only asked
     alone = FCOH(32, random_state=0)
     for start in range(0, 1500, 100):
-        learn(alone, world.X[stream[start : start + 100]], y[stream[start : start + 100]])
+        alone.partial_fit(world.X[stream[start : start + 100]], y[stream[start : start + 100]])
     assert held.codes.tobytes() == alone.transform(world.X[stream]).tobytes()
 
     # Searched while it grew: looks before the kill and after it, each with a line.

@@ -1,51 +1,77 @@
-"""The model does not depend on how many threads BLAS has, when it is learned and when it is learned again."""
+"""The model depends neither on the thread that learns it nor on the number of BLAS threads, nor does a replay."""
 
 from __future__ import annotations
 
+import json
+import os
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
 import pytest
-from threadpoolctl import threadpool_info, threadpool_limits
+from threadpoolctl import threadpool_limits
 
-from hashstream import FCOH, HashTable
-from hashstream.table.learning import learn
+import hashstream as hs
+
+REPLAY = """
+import json, sys, warnings
+from threadpoolctl import threadpool_limits
+import hashstream as hs
+
+threadpool_limits(int(sys.argv[2]), user_api="blas")
+with warnings.catch_warnings(record=True) as caught:
+    warnings.simplefilter("always")
+    with hs.HashTable.open(sys.argv[1], mode="read") as table:
+        print(json.dumps([[str(one.message) for one in caught], table.check(), table.hasher.n_seen_]))
+"""
+
+HASHERS = {
+    "FCOH": hs.FCOH(100, random_state=0),
+    "RidgeHash": hs.RidgeHash(100, random_state=0),
+    "SketchHash": hs.SketchHash(100, sketch_size=200, random_state=0),
+}
 
 
-def batches() -> list[tuple[np.ndarray, np.ndarray]]:
+@pytest.mark.parametrize(("name", "where"), [("FCOH", "main"), *((name, "worker") for name in HASHERS)])
+def test_another_process_replays_the_same_bits(name: str, where: str, tmp_path: Path) -> None:
+    """With three BLAS threads here and one there, from a checkpoint that is some batches old."""
     rng = np.random.default_rng(0)
-    return [(rng.standard_normal((200, 300)).astype(np.float32), rng.integers(0, 5, 200)) for _ in range(4)]
+    X, y = rng.standard_normal((600, 900)), rng.integers(0, 6, 600)
 
+    def write(table: hs.HashTable) -> None:
+        for start in range(0, 600, 200):
+            table.ingest(range(start, start + 200), X[start : start + 200], y[start : start + 200])
 
-def test_threads_do_not_move_the_model(tmp_path: Path) -> None:
-    alone = FCOH(32, random_state=0)
-    with threadpool_limits(1):
-        for X, y in batches():
-            alone.partial_fit(X, y)
     with (
-        threadpool_limits(2, user_api="blas"),
-        HashTable.open(tmp_path / "t", hasher=FCOH(32, random_state=0)) as table,
+        threadpool_limits(3, user_api="blas"),
+        hs.HashTable.open(tmp_path / "t", hasher=HASHERS[name], reservoir_size=10) as table,
     ):
-        for i, (X, y) in enumerate(batches()):
-            table.ingest(range(200 * i, 200 * i + 200), X, y)
+        if where == "main":
+            write(table)
+        else:
+            with ThreadPoolExecutor(1) as pool:
+                pool.submit(write, table).result()
+        assert table._since_checkpoint >= 200, "there is nothing to replay"
+        replayed = subprocess.run(
+            [sys.executable, "-c", REPLAY, str(tmp_path / "t"), "1"],
+            env={**os.environ, "OPENBLAS_NUM_THREADS": "1"},
+            stdout=subprocess.PIPE,
+            check=True,
+        )
+    warned, found, seen = json.loads(replayed.stdout)
+    assert warned == []
+    assert found == {"batches": 3, "rows": 600, "codes": 600}
+    assert seen == 600
+
+
+def test_a_table_learns_as_its_hasher_does(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    X, y = rng.standard_normal((400, 300)).astype(np.float32), rng.integers(0, 5, 400)
+    alone = hs.FCOH(32, random_state=0)
+    with hs.HashTable.open(tmp_path / "t", hasher=hs.FCOH(32, random_state=0)) as table:
+        for start in range(0, 400, 200):
+            alone.partial_fit(X[start : start + 200], y[start : start + 200])
+            table.ingest(range(start, start + 200), X[start : start + 200], y[start : start + 200])
         assert table.hasher.projection_.tobytes() == alone.projection_.tobytes()
-
-
-def test_the_limit_is_there_while_learning_and_gone_afterwards() -> None:
-    threads = []
-
-    class Watching(FCOH):
-        def _learn(self, X: np.ndarray, labels: object) -> int:
-            threads.append({one["num_threads"] for one in threadpool_info() if one["user_api"] == "blas"})
-            return super()._learn(X, labels)
-
-    (X, y), *_ = batches()
-    with threadpool_limits(2, user_api="blas"):
-        before = {one["num_threads"] for one in threadpool_info() if one["user_api"] == "blas"}
-        learn(Watching(8, random_state=0), X, y)
-        after = {one["num_threads"] for one in threadpool_info() if one["user_api"] == "blas"}
-    if not before:
-        pytest.skip("no BLAS library whose threads can be seen")
-    assert after == before
-    assert threads
-    assert all(found == {1} for found in threads)

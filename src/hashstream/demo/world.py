@@ -14,7 +14,6 @@ from hashstream import datasets
 from hashstream.evaluate import protocols, retrieval
 from hashstream.hashers import FCOH
 from hashstream.table import Every, HashTable
-from hashstream.table.learning import learn
 
 __all__ = ["BATCH", "LOOKS", "Watch", "World", "bar", "mean_average_precision"]
 
@@ -65,7 +64,7 @@ class World:
         """A hasher that has learned the same batches without a table and without a kill, and the seconds it took."""
         hasher, clock = FCOH(n_bits=self.n_bits, random_state=self.seed), time.perf_counter()
         for rows in self.batches():
-            learn(hasher, self.X[rows], self.data.y[rows])  # as a table learns
+            hasher.partial_fit(self.X[rows], self.data.y[rows])
         return hasher, time.perf_counter() - clock
 
     def scores(self, queries: np.ndarray, codes: np.ndarray) -> Mapping[str, float]:

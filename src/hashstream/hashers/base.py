@@ -7,6 +7,8 @@ failed call, packing and saving are here, once.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
+from copy import deepcopy
 from functools import cache
 from typing import Any, ClassVar, Self
 
@@ -19,6 +21,7 @@ from hashstream.hashers.features import FeatureMap, check_feature_map, warmed_up
 from hashstream.hashers.inputs import all_finite, check_count, check_finite, check_numbers, check_rows
 from hashstream.hashers.labels import LabelBook, Labels, as_labels, labelled
 from hashstream.hashers.state_fields import Field
+from hashstream.hashers.threads import lock_of, on_one_thread
 
 __all__ = ["MAX_BITS", "OnlineHasher"]
 
@@ -46,11 +49,16 @@ class OnlineHasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
     - `_learn(X, labels)`: learn from one piece of at most `batch_size` rows;
     - `_project(X)`: what the sign is taken of, (n, n_bits); by default `X @ self.projection_`.
 
-    State lives in attributes that end with an underscore. `_learn` must *replace* them and never write into them:
-    `partial_fit` keeps the references of before the call and puts them back if anything raises. Arrays, numbers,
-    strings, lists of these and random generators are saved and loaded without further work. A model file may come from
-    anybody: declare the entries in `state_fields` (`state_fields.py` says how), and check in `_check_state()` what a
-    declaration cannot say, so that `_learn` and `_project` never see a state that this method could not have left.
+    State lives in attributes that end with an underscore. `_learn` must *replace* them and never write into them: it
+    is given a copy that shares them with the model that others read meanwhile. Arrays, numbers, strings, lists of these
+    and random generators are saved and loaded without further work. A model file may come from anybody: declare the
+    entries in `state_fields` (`state_fields.py` says how), and check in `_check_state()` what a declaration cannot say,
+    so that `_learn` and `_project` never see a state that this method could not have left.
+
+    Threads: learning gives the same bits in every thread and with any number of BLAS threads, as it runs on one
+    (`hashstream.hashers.threads`; a method that computes state later than in `_learn` does so in `on_one_thread`). What
+    is learned is published in one step when the call is done: `transform` and `decision_function` of other threads see
+    the model before the call or after it. Calls of `partial_fit` on one hasher are done one after the other.
 
     Attributes
     ----------
@@ -111,8 +119,9 @@ class OnlineHasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         step = fresh._piece_rows()
         for start in range(0, len(X), step):
             rows = slice(start, start + step)
-            fresh._partial_fit(X[rows], None if y is None else y[rows])
-        self.__dict__ = fresh.__dict__
+            fresh = fresh._learned(X[rows], None if y is None else y[rows])
+        with lock_of(self):
+            self.__dict__ = fresh.__dict__
         return self
 
     def partial_fit(self, X: Any, y: Any = None) -> Self:
@@ -128,33 +137,58 @@ class OnlineHasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
 
         If anything raises, the model is as it was before the call.
         """
-        before = self._remember()
-        try:
-            self._check_once()
-            first = not hasattr(self, "n_seen_")
-            if not first and not hasattr(self, "rng_"):
-                raise ValueError("these are the hash functions of one version: they encode, and cannot learn")
-            if not first and self.n_bits != self.n_bits_:
-                raise ValueError(
-                    f"n_bits is {self.n_bits} now, but this model has learned {self.n_bits_}: fit anew"
-                )
-            X = check_finite(check_rows(self, X, first=first))
-            X, y = labelled(X, self._check_length(y, len(X)))
-            if len(X):
-                self._partial_fit(X, y)
-            else:
-                self._put_back(before)
-        except BaseException:
-            self._put_back(before)
-            raise
-        return self
+        return self._publish(lambda before: before._with_batch(X, y))
 
-    def _partial_fit(self, X: np.ndarray, y: np.ndarray | None) -> None:
+    def _publish(self, learn: Callable[[Self], Self | None]) -> Self:
+        """Become what `learn` makes of a copy of this hasher, in one step and only if it does not raise; None says that
+        there was nothing to learn."""
+        with lock_of(self):
+            while True:
+                before = self.__dict__
+                after = learn(self._view())
+                if after is None:
+                    return self
+                if self.__dict__ is before:
+                    self.__dict__ = after.__dict__
+                    return self
+                # `fit`, or the handler of a signal, has come in between: learn on top of it.
+
+    def _with_batch(self, X: Any, y: Any) -> Self | None:
+        """A hasher that has learned from the rows that have a label, too; None where there are none."""
+        self._check_once()
+        first = not hasattr(self, "n_seen_")
+        if not first and not hasattr(self, "rng_"):
+            raise ValueError("these are the hash functions of one version: they encode, and cannot learn")
+        if not first and self.n_bits != self.n_bits_:
+            raise ValueError(
+                f"n_bits is {self.n_bits} now, but this model has learned {self.n_bits_}: fit anew"
+            )
+        X = check_finite(check_rows(self, X, first=first))
+        X, y = labelled(X, self._check_length(y, len(X)))
+        return self._learned(X, y) if len(X) else None
+
+    def _learned(self, X: np.ndarray, y: np.ndarray | None) -> Self:
+        """A hasher that has learned these rows, too; this one is left as it is."""
+        rng = self.rng_ if hasattr(self, "n_seen_") else as_generator(self.random_state)
+
+        def learn(before: Self) -> Self:
+            learner = before._learner(rng)
+            learner._learn_rows(X, y)
+            return learner
+
+        return on_one_thread(lambda: learn(self))
+
+    def _learner(self, rng: np.random.Generator) -> Self:
+        """A view that may learn: it has a copy of the generator, the only part of the state that is written into."""
+        learner = self._view()
+        learner.rng_ = copy_generator(rng)
+        return learner
+
+    def _learn_rows(self, X: np.ndarray, y: np.ndarray | None) -> None:
         first = not hasattr(self, "n_seen_")
         if first:
             self.n_bits_ = int(self.n_bits)
             self.dtype_ = str(X.dtype)
-            self.rng_ = as_generator(self.random_state)
             self.feature_map_ = warmed_up(self.feature_map, X, self.rng_)
             self.label_book_ = LabelBook()
             self.version_ = 0
@@ -180,14 +214,12 @@ class OnlineHasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
             self._check_parameters()
             self._checked = given
 
-    def _remember(self) -> tuple[dict[str, Any], Any]:
-        """What `_put_back` needs: references to what was learned, which is never written into, and the draws so far."""
-        return dict(self.__dict__), self.rng_.bit_generator.state if hasattr(self, "rng_") else None
+    def _remember(self) -> dict[str, Any]:
+        """What `_put_back` needs: references to what was learned, which is never written into."""
+        return dict(self.__dict__)
 
-    def _put_back(self, before: tuple[dict[str, Any], Any]) -> None:
-        self.__dict__, draws = before
-        if draws is not None:
-            self.rng_.bit_generator.state = draws
+    def _put_back(self, before: dict[str, Any]) -> None:
+        self.__dict__ = before
 
     def _view(self) -> Self:
         """Another object with the same parameters and state: what it sees does not change while this one learns."""
@@ -220,7 +252,12 @@ class OnlineHasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         """What the sign is taken of: (n, n_bits) float."""
         check_is_fitted(self)
         view = self._view()
-        return view._project(view._features(check_rows(view, X, first=False), check=True))
+        X = check_rows(view, X, first=False)
+
+        def project() -> np.ndarray:
+            return view._project(view._features(X, check=True))
+
+        return on_one_thread(project) if len(X) <= block_rows(X) else project()
 
     def transform(self, X: Any) -> np.ndarray:
         """The codes of X: (n, ceil(n_bits / 8)) uint8, bits in the order of `np.packbits`, 1 where f_k(x) > 0.
@@ -231,23 +268,29 @@ class OnlineHasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         check_is_fitted(self)
         view = self._view()
         X = check_rows(view, X, first=False)
-        codes = np.empty((len(X), self._n_features_out), np.uint8)
-        step = max(BLOCK_ROWS, BLOCK_BYTES // (X.itemsize * X.shape[1]))
+        codes = np.empty((len(X), view._n_features_out), np.uint8)
+        if len(X) <= block_rows(X):  # for so few rows it costs more to wake further threads than they save
+            on_one_thread(lambda: view._encode(X, codes))
+        else:
+            view._encode(X, codes)
+        return codes
+
+    def _encode(self, X: np.ndarray, codes: np.ndarray) -> None:
+        step = block_rows(X)
         # A plain projection of NaN or infinity is NaN or infinity, and has fewer numbers to look at.
-        plain = view.feature_map_ is None and type(self)._project is OnlineHasher._project
+        plain = self.feature_map_ is None and type(self)._project is OnlineHasher._project
         for start in range(0, len(X), step):
             block = X[start : start + step]
             with np.errstate(invalid="ignore", over="ignore"):
-                block = view._features(block, check=not plain)
-                values = view._project(block)
+                block = self._features(block, check=not plain)
+                values = self._project(block)
             if plain and not all_finite(values):
                 check_finite(block)
             bits = values > 0
-            if view.n_bits_ % 8 == 0:  # rows end where bytes end: packed as one line, which is faster
+            if self.n_bits_ % 8 == 0:  # rows end where bytes end: packed as one line, which is faster
                 codes[start : start + step] = np.packbits(bits).reshape(len(bits), -1)
             else:
                 codes[start : start + step] = np.packbits(bits, axis=1)
-        return codes
 
     def _features(self, X: np.ndarray, check: bool = False) -> np.ndarray:
         with np.errstate(
@@ -324,6 +367,11 @@ def state(estimator: BaseEstimator) -> dict[str, Any]:
     return {name: value for name, value in vars(estimator).items() if name[-1] == "_" and name[0] != "_"}
 
 
+def block_rows(X: np.ndarray) -> int:
+    """How many rows of X are encoded at once."""
+    return max(BLOCK_ROWS, BLOCK_BYTES // (X.itemsize * X.shape[1]))
+
+
 def as_generator(random_state: Any) -> np.random.Generator:
     """A generator of the model's own from None, an int, a Generator, a SeedSequence or a RandomState."""
     if isinstance(random_state, np.random.RandomState):
@@ -331,6 +379,25 @@ def as_generator(random_state: Any) -> np.random.Generator:
     if isinstance(random_state, np.random.Generator):
         return np.random.default_rng(random_state.integers(2**63, size=4))
     return np.random.default_rng(random_state)
+
+
+class _Unseeded(np.random.bit_generator.ISeedSequence):
+    """For a generator whose state is about to be set: seeding it would take longer than the copy."""
+
+    def generate_state(self, n_words: int, dtype: Any = np.uint32) -> np.ndarray:
+        return np.zeros(n_words, dtype)
+
+
+_unseeded = _Unseeded()
+
+
+def copy_generator(rng: np.random.Generator) -> np.random.Generator:
+    """A generator of its own that draws what `rng` would draw."""
+    if type(rng.bit_generator) is not np.random.PCG64:
+        return deepcopy(rng)
+    bits = np.random.PCG64(_unseeded)  # type: ignore[arg-type]
+    bits.state = rng.bit_generator.state
+    return np.random.Generator(bits)
 
 
 def random_projection(rng: np.random.Generator, d: int, n_bits: int, dtype: Any) -> np.ndarray:

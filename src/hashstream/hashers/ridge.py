@@ -34,6 +34,7 @@ from hashstream.hashers.labels import LabelBook, Labels
 from hashstream.hashers.row_scale import LONG, MOVED, RowScale, times_power_of_two
 from hashstream.hashers.sketch import MAX_SIZE, Sketch, check_places
 from hashstream.hashers.state_fields import Array, Field, Real, Whole
+from hashstream.hashers.threads import on_one_thread
 
 __all__ = ["RidgeHash"]
 
@@ -299,53 +300,52 @@ class RidgeHash(CodewordHasher):
             raise ValueError(
                 "only alike learners can be merged: their feature maps differ, as their first batches did"
             )
-        before = self._remember()
-        try:
-            learned = np.argsort(other.class_rows_, kind="stable")[np.count_nonzero(other.class_rows_ < 0) :]
-            labels = [other.label_book_.classes[c] for c in learned]
-            known = dict.fromkeys(self.label_book_.classes)
-            self.label_book_ = LabelBook(
-                list(known) + [label for label in labels if label not in known], False
-            )
-            number = {label: c for c, label in enumerate(self.label_book_.classes)}
-            numbers = np.array([number[label] for label in labels], np.intp)
-            lost, n, version, seen, gram, rows = (
-                other.sketch_lost_,
-                other.n_seen_,
-                other.version_,
-                other.class_sums_[learned],
-                other.gram_,
-                other.sketch_,
-            )
-            scale = RowScale.of(self).follow(RowScale.of(other).typical, LONG)
-            if exponent := scale.exponent - RowScale.of(other).exponent:
-                seen, rows = times_power_of_two(seen, exponent), times_power_of_two(rows, exponent)
-                gram, lost = times_power_of_two(gram, 2 * exponent), lost * 4.0**exponent
-            longest = other.longest_length_
-            self._keep_scale(scale)
-            self.longest_length_ = max(self.longest_length_, longest)
-            self._give_codewords(numbers)
-            sums = np.zeros((len(number), seen.shape[1]))
-            sums[numbers] = seen
-            self._add(sums, gram, rows, float(self.forgetting) ** n)
-            self.sketch_lost_ = self.sketch_lost_ + lost
-            self.n_seen_ += n
-            self.version_ += version
-        except BaseException:
-            self._put_back(before)
-            raise
-        return self
+        other = other._view()
+
+        def merged(mine: Self) -> Self:
+            learner = mine._learner(mine.rng_)
+            learner._merge(other)
+            return learner
+
+        return self._publish(lambda mine: on_one_thread(lambda: merged(mine)))
+
+    def _merge(self, other: RidgeHash) -> None:
+        learned = np.argsort(other.class_rows_, kind="stable")[np.count_nonzero(other.class_rows_ < 0) :]
+        labels = [other.label_book_.classes[c] for c in learned]
+        known = dict.fromkeys(self.label_book_.classes)
+        self.label_book_ = LabelBook(list(known) + [label for label in labels if label not in known], False)
+        number = {label: c for c, label in enumerate(self.label_book_.classes)}
+        numbers = np.array([number[label] for label in labels], np.intp)
+        seen, gram, rows, lost = (
+            other.class_sums_[learned], other.gram_, other.sketch_, other.sketch_lost_,
+        )  # fmt: skip
+        scale = RowScale.of(self).follow(RowScale.of(other).typical, LONG)
+        if exponent := scale.exponent - RowScale.of(other).exponent:
+            seen, rows = times_power_of_two(seen, exponent), times_power_of_two(rows, exponent)
+            gram, lost = times_power_of_two(gram, 2 * exponent), lost * 4.0**exponent
+        self._keep_scale(scale)
+        self.longest_length_ = max(self.longest_length_, other.longest_length_)
+        self._give_codewords(numbers)
+        sums = np.zeros((len(number), seen.shape[1]))
+        sums[numbers] = seen
+        self._add(sums, gram, rows, float(self.forgetting) ** other.n_seen_)
+        self.sketch_lost_ = self.sketch_lost_ + lost
+        self.n_seen_ += other.n_seen_
+        self.version_ += other.version_
 
     # ---- encoding
 
     @property
     def projection_(self) -> np.ndarray:  # type: ignore[override]
         check_is_fitted(self)
-        solved = getattr(self, "_solved", {})
-        if "W" not in solved:
-            solved["W"] = self._solve()
-        self._solved = solved
-        return solved["W"]
+        view = self._view()  # of one version, also where another thread learns meanwhile
+        if "W" not in view._solved:
+            view._solved["W"] = on_one_thread(view._solve)
+        return view._solved["W"]
+
+    def _view(self) -> Self:
+        self.__dict__.setdefault("_solved", {})  # shared by all views of a version; a loaded hasher has none
+        return super()._view()
 
     def _solve(self) -> np.ndarray:
         """W = (G + ridge I)^-1 (sum over c of s_c t_c^T), times any positive number where the scale has moved; or

@@ -8,9 +8,10 @@ import numpy as np
 
 from hashstream import hamming
 from hashstream.hashers import LSH, OnlineHasher
-from hashstream.hashers.base import BLOCK_BYTES, BLOCK_ROWS, parameter_names, state
+from hashstream.hashers.base import block_rows, parameter_names, state
 from hashstream.hashers.inputs import check_finite
 from hashstream.hashers.storage import from_bytes, to_bytes
+from hashstream.hashers.threads import on_one_thread
 from hashstream.table.packing import checksum
 
 __all__ = ["encode", "encoder_checksum", "from_bytes", "frozen", "is_plain", "let_others_run", "to_bytes"]
@@ -60,10 +61,17 @@ def encode(encoder: OnlineHasher, X: np.ndarray) -> np.ndarray:
     """
     if not is_plain(encoder):
         return encoder.transform(X)
-    n, r, dtype = len(X), encoder.n_bits_, encoder.dtype_
-    codes = np.empty((n, -(-r // 8)), np.uint8)
-    step = max(BLOCK_ROWS, BLOCK_BYTES // (X.itemsize * X.shape[1]))
-    values = np.empty((min(step, n), r), dtype)
+    codes = np.empty((len(X), -(-encoder.n_bits_ // 8)), np.uint8)
+    if len(X) <= block_rows(X):
+        on_one_thread(lambda: _encode_plain(encoder, X, codes))
+    else:
+        _encode_plain(encoder, X, codes)
+    return codes
+
+
+def _encode_plain(encoder: OnlineHasher, X: np.ndarray, codes: np.ndarray) -> None:
+    n, dtype, step = len(X), encoder.dtype_, block_rows(X)
+    values = np.empty((min(step, n), encoder.n_bits_), dtype)
     with np.errstate(invalid="ignore", over="ignore"):
         for start in range(0, n, step):
             block, some = X[start : start + step], codes[start : start + step]
@@ -75,7 +83,6 @@ def encode(encoder: OnlineHasher, X: np.ndarray) -> np.ndarray:
                 some[...] = np.packbits(made > 0, axis=1)
             if n > step:
                 let_others_run()
-    return codes
 
 
 def encoder_checksum(encoder: OnlineHasher) -> int:

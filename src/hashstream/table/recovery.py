@@ -1,7 +1,7 @@
 """From a folder to a table in memory: the image and the changes since, the last checkpoint and the batches since.
 
 Codes are read, not made again. The model is: it starts from the last checkpoint and learns the later batches exactly
-as they were ingested, which gives the same bits on the same machine with the same libraries and threads.
+as they were ingested, which gives the same bits on the same machine with the same libraries, in any thread.
 """
 
 from __future__ import annotations
@@ -22,7 +22,6 @@ from hashstream.table.folder import FolderStore
 from hashstream.table.ids import column_of
 from hashstream.table.image import from_image
 from hashstream.table.integrity import check_labels, check_model, check_sample, check_view, refusing
-from hashstream.table.learning import learn
 from hashstream.table.packing import checked, unpack_labels
 from hashstream.table.reservoir import Reservoir, Seats
 from hashstream.table.segments import FileSegments
@@ -201,7 +200,7 @@ def _learn_again(store: FolderStore, hasher: OnlineHasher, batch: tuple[object, 
     checked(f"{store.segments.path_of(first)} (slots {first} to {first + n_rows - 1})", features_crc, X)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # they were given when the batch was ingested
-        learn(hasher, X, check_labels(unpack_labels(raw), n_rows))
+        hasher.partial_fit(X, check_labels(unpack_labels(raw), n_rows))
     if hasher.version_ != version or encoder_checksum(frozen(hasher)) != model_crc:
         warnings.warn(
             f"{store.path}: learning slots {first} to {first + n_rows - 1} again gave other bits than at first, as "

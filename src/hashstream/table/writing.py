@@ -25,7 +25,6 @@ from hashstream.table.folder import FolderStore
 from hashstream.table.history import History
 from hashstream.table.ids import MAX_SLOTS, Index, as_ids, column_of, repeated
 from hashstream.table.integrity import refusing
-from hashstream.table.learning import learn
 from hashstream.table.packing import plain_labels
 from hashstream.table.policies import Facts, Policy, Projected
 from hashstream.table.recovery import Recovered
@@ -125,7 +124,7 @@ class TableWriter:
         unlearned = None if hasattr(self._hasher, "n_seen_") else copy.deepcopy(self._hasher)
         self._half_learned = True
         try:
-            learn(self._hasher, X, y)
+            self._hasher.partial_fit(X, y)
             self._store_batch(ids, X, y, learned=True)
         except BaseException:
             self._hasher._put_back(learner)
