@@ -57,6 +57,7 @@ def try_interrupts(seed: int, folder: Path | None = None) -> Interrupts:
     if not child:
         try:
             told = open(base / "stacks", "w")  # noqa: SIM115 : until the process ends
+            faulthandler.enable(told)
             faulthandler.dump_traceback_later(HANG, exit=True, file=told)
             story = Story(seed, base)
             try:

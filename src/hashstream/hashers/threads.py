@@ -144,7 +144,8 @@ class _Section:
             _settle()
         if self.own and self.thread == threading.get_ident():
             for library, n in self.own.items():
-                library.set(n)
+                if library.get() == 1:  # otherwise somebody has set a limit since, which stays
+                    library.set(n)
         self.own = None
 
 

@@ -194,6 +194,15 @@ class FolderStore(Store):
 
     # ---- writing
 
+    def delete_leftovers(self) -> None:
+        """Delete segments that were never committed, as an interrupted compaction leaves them."""
+        known = set(self.segments.paths) if isinstance(self.segments, FileSegments) else set()
+        with self.manifest.reading(alone=True):
+            self.manifest.refuse_if_overtaken()
+            for path in self.path.glob("features-*.seg"):
+                if path not in known:
+                    path.unlink(missing_ok=True)
+
     def _segments_for(self, X: np.ndarray) -> Segments:
         if self.segments is None:
             number = self.state["next_segment"]  # never one that there was: a reader may have it mapped
@@ -285,6 +294,8 @@ class FolderStore(Store):
     def replace_segments(self, new: FileSegments | None) -> FileSegments | None:
         """Go on with other segments, which hold what the manifest says now; the old ones, to be deleted."""
         old = self.segments
+        if new is not None:
+            new.exclusive = False  # from now on, rows are appended in transactions
         self.generation = int(self.state["rewritten"])  # before the segments: see `HashTable.get`
         self.segments = new
         self._ledger, self._opened, self._unsynced = None, 0, 0

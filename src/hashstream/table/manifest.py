@@ -168,7 +168,8 @@ class Manifest:
         another process has written, whatever the locks say. In a block of `reading`."""
         self._state = self._one("SELECT value FROM meta WHERE key = 'state'")[0]
 
-    def _refuse_if_overtaken(self) -> None:
+    def refuse_if_overtaken(self) -> None:
+        """TableError where another process has written; in a transaction, or a block of `reading` alone."""
         found = self._one("SELECT value FROM meta WHERE key = 'state'")
         if self._state is not None and (found is None or found[0] != self._state):
             raise TableError(
@@ -236,7 +237,7 @@ class Manifest:
         self._next_state = self._state
         try:
             self.begin("BEGIN IMMEDIATE", sync=sync)
-            self._refuse_if_overtaken()
+            self.refuse_if_overtaken()
         except BaseException as error:
             self.give_up(error)
             raise

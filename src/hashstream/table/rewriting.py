@@ -139,6 +139,7 @@ def rewrite(
 ) -> Rewritten:
     """Write what is alive of `store` to `target`, which may be the same, in one commit that is durable in any case:
     nothing is left of what was durable before. What was written has yet to be put in the place of the old."""
+    target.delete_leftovers()
     live = view.live().astype(np.int64)
     after, reservoir = renumbered(view, reservoir, live)
     number = target.state["next_segment"]

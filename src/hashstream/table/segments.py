@@ -373,11 +373,15 @@ class FileSegments(Segments):
         segment = _Segment(self.n_rows, 0, self._path(len(self._segments)))
         assert segment.path is not None
         with segment.path.open("xb" if self.exclusive else "wb") as file:
-            file.write(self._header(segment.first_slot))
-            file.flush()
-            _sync(file)
-        sync_folder(self.folder)
+            try:
+                file.write(self._header(segment.first_slot))
+                file.flush()
+                _sync(file)
+            except BaseException:
+                segment.path.unlink(missing_ok=True)
+                raise
         self._segments.append(segment)
+        sync_folder(self.folder)
 
     def _writer(self) -> IO[bytes]:
         if self._file is None:
