@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ from tests.table.interrupts import Interrupts, try_interrupts
 from tests.table.table_worlds import rows
 
 from hashstream import FCOH
-from hashstream.table import Every, HashTable, Lazy, TableError, failpoints, ids, upkeep
+from hashstream.table import Every, HashTable, Lazy, Never, TableError, failpoints, ids, upkeep
 
 WRITE = ["segment.write", "segment.written", "segment.synced", "commit.before", "commit.after"]
 
@@ -226,6 +227,34 @@ def test_an_interrupted_close_is_called_again(
                 table.close()
         table.close()
         reopened(path, 0)
+
+
+def test_an_open_that_is_interrupted_stops_what_it_has_begun(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The thread in the background: it would use a database that is closed, which ends the process."""
+    with opened(tmp_path, Never()) as table:
+        for first in range(0, 600, 60):
+            table.ingest(*batch(first))
+    begun = Lazy.opened
+    threads = []
+
+    def then_interrupted(policy: Lazy, table: HashTable) -> None:
+        begun(policy, table)
+        threads.append(policy._thread)
+        time.sleep(0.002 * len(threads))
+        stop()
+
+    for _ in range(5):
+        with monkeypatch.context() as patch:
+            patch.setattr(Lazy, "opened", then_interrupted)
+            with pytest.raises(KeyboardInterrupt) as held:  # with what was on the stack
+                HashTable.open(tmp_path, policy=Lazy(share=1.0, piece=1))
+        threads[-1].join(10)
+        assert not threads[-1].is_alive()
+        with HashTable.open(tmp_path, policy=Never()) as table:
+            assert table.check()["rows"] == 600
+        del held
 
 
 def test_interrupts_by_a_timer(tmp_path: Path) -> None:

@@ -79,13 +79,14 @@ def open_table(
         hasher._check_parameters()
         if folder is None:
             fresh = Recovered(_empty(hasher), hasher, Reservoir(reservoir_size), 0)
-            return cls(Store(keep), fresh, policy, **settings)
+            return cls(Store(keep), fresh, policy.for_one_table(), **settings)
         if folder.exists() and not folder.is_dir():
             raise TableError(f"{folder} is a file, not the folder of a table")
         make_folder(folder, hasher, config_of(hasher, keep), reservoir_size)
     assert folder is not None
 
     store, recovered = _recovered(folder, mode, durability, segment_bytes)
+    own: Policy | None = None
     try:
         if hasher is not None:
             _same_hasher(folder, hasher, recovered.hasher)
@@ -106,8 +107,11 @@ def open_table(
         elif policy.keeps_features != store.keep_features:
             kept = "features are kept" if store.keep_features else "no features are kept"
             raise TableError(f"{type(policy).__name__} does not suit {folder}, where {kept}")
-        return cls(store, recovered, policy, **settings)
+        own = policy.for_one_table()
+        return cls(store, recovered, own, **settings)
     except BaseException:
+        if own is not None:
+            own.closing()  # or a thread of it, begun already, would use what is closed
         store.close()
         raise
 

@@ -79,7 +79,7 @@ class TableWriter:
         checkpoint_rows: int,
     ) -> None:
         """Use `HashTable.open`."""
-        self._store, self._policy = store, policy.for_one_table()
+        self._store, self._policy = store, policy
         self._hasher, self._reservoir = recovered.hasher, recovered.reservoir
         self._view, self._generation = recovered.view, store.generation  # exchanged together
         self._max_versions, self._checkpoint_rows = max_versions, checkpoint_rows
