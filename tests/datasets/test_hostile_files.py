@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import os
 import re
 import struct
 import tracemalloc
@@ -16,6 +17,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+import hashstream as hs
 from hashstream.datasets import DatasetError, load_file, memory, npy, open_rows, rows_tables
 
 X = np.ones((20, 4), np.float32)
@@ -176,7 +178,7 @@ def test_a_zip_bomb_is_measured_before_it_is_unpacked(
     path = tmp_path / "a.npz"
     np.savez_compressed(path, x=X, y=np.zeros(1 << 25, np.int64))
     monkeypatch.setattr(memory, "available_memory", lambda: 10**8)
-    assert "needs 0.3 GB of memory, and 0.1 GB" in refused(lambda: load_file(path), path)
+    assert "needs 268 MB of memory, and 100 MB" in refused(lambda: load_file(path), path)
     refused(lambda: open_rows(path), path)
 
 
@@ -185,6 +187,18 @@ def test_memory_that_is_available() -> None:
     memory.check_memory(1 << 20)
     with pytest.raises(MemoryError, match=r"needs 1,000,000\.0 GB"):
         memory.check_memory(10**15)
+
+
+def test_pages_of_files_that_were_read_are_available(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As in a container that has read much: they count as used, until somebody needs them."""
+    monkeypatch.setattr(memory, "GROUP", str(tmp_path))
+    for name, text in (("memory.max", "1000000000"), ("memory.current", "996000000")):
+        (tmp_path / name).write_text(text)
+    assert memory.available_memory() == 4_000_000
+    (tmp_path / "memory.stat").write_text("anon 1000\ninactive_file 500000000\nactive_file 100000000\n")
+    assert memory.available_memory() == 604_000_000
+    (tmp_path / "memory.max").write_text("max")
+    assert memory.available_memory() > 604_000_000
 
 
 @pytest.mark.parametrize(
@@ -262,3 +276,14 @@ def test_an_npy_file_that_changes_while_it_is_read(tmp_path: Path) -> None:
 
 def test_the_bound_of_a_record_leaves_room_for_wide_tables() -> None:
     assert rows_tables.MAX_RECORD >= 20 * 500_000  # columns
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="this system has no pipes in folders")
+def test_a_pipe_is_not_waited_for(tmp_path: Path) -> None:
+    pipe, good = tmp_path / "pipe.npy", tmp_path / "good.npy"
+    os.mkfifo(pipe)
+    np.save(good, np.ones((5, 2), np.float32))
+    assert "is not a file" in refused(lambda: load_file(pipe), pipe)
+    assert "is not a file" in refused(lambda: load_file(good, labels=pipe), pipe)
+    with pytest.raises(hs.FormatError, match="is not a file"):
+        hs.load(pipe)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import enum
 import warnings
 from decimal import Decimal
 
@@ -233,7 +234,7 @@ def test_rows_of_another_shape_are_named_without_their_numbers() -> None:
             call(0.123)
 
 
-@pytest.mark.parametrize("method", sorted(set(hs.methods()) - {"FCOH", "RidgeHash"}))
+@pytest.mark.parametrize("method", sorted(hs.methods()))
 @pytest.mark.parametrize("scale", [1e-30, 1e-38, 1e-44])
 def test_tiny_numbers_do_not_warn(method: str, scale: float) -> None:
     X, y = hs.checks.class_stream(n=120)
@@ -250,3 +251,21 @@ def test_sparse_label_matrices() -> None:
     book, labels = LabelBook().read(csr_array(np.eye(3, dtype=int)))
     assert book.multilabel
     assert labels.indicator.tolist() == np.eye(3, dtype=bool).tolist()
+
+
+def test_arrays_without_a_dimension_are_labels() -> None:
+    assert as_labels([np.array(1), np.array(2)]).tolist() == [1, 2]
+    assert as_labels([np.array("a"), None]).tolist() == ["a", None]
+
+
+def test_labels_that_numpy_would_merge() -> None:
+    """Enumerations, by what `str` says of them; whole numbers beside pandas.NA, by way of floats."""
+
+    class Animal(str, enum.Enum):  # noqa: UP042 (StrEnum has another `str`)
+        CAT = "cat"
+        COW = "cow"
+
+    assert len(LabelBook().read([Animal.CAT, Animal.COW] * 3)[0]) == 2
+    y = as_labels(pd.array([2**53, 2**53 + 1, None], dtype="Int64"))
+    assert y.tolist() == [2**53, 2**53 + 1, None]
+    assert as_labels(pd.Series([2**53, 2**53 + 1, None], dtype="Int64")).tolist() == y.tolist()

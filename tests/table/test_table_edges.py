@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import enum
 import gc
 import os
 import shutil
@@ -264,3 +265,65 @@ def test_a_reader_that_meets_a_stopped_writer_says_what_to_do(
     holding.execute("ROLLBACK")
     holding.close()
     HashTable.open(tmp_path / "t", mode="read").close()
+
+
+def test_a_table_stays_itself_after_a_change_of_directory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("a", "b"):
+        (tmp_path / name).mkdir()
+        with new(tmp_path / name / "t") as table:
+            table.ingest(np.arange(60), X if name == "a" else -X, Y if name == "a" else Y + 10)
+    monkeypatch.chdir(tmp_path / "a")
+    with HashTable.open("t") as table:
+        monkeypatch.chdir(tmp_path / "b")
+        held = table.get([1, 2])
+        assert held.labels == Y[1:3].tolist()
+        assert held.features is not None
+        assert held.features.tobytes() == X[1:3].tobytes()
+        table.snapshot(tmp_path / "copy")
+        table.ingest([100], X[:1], Y[:1])
+    with HashTable.open(tmp_path / "a" / "t") as table, HashTable.open(tmp_path / "copy") as copy:
+        assert (len(table), len(copy)) == (61, 60)
+        assert copy.get([1]).labels == [Y[1]]
+
+
+@pytest.mark.parametrize("call", ["compact", "check"])
+def test_features_that_were_altered_while_the_table_was_open_are_not_copied(
+    tmp_path: Path, call: str
+) -> None:
+    """They would get a new checksum, and nobody could tell any more."""
+    with new(tmp_path / "t") as table:
+        table.ingest(np.arange(60), X, Y)
+        table.get([5])
+        with (tmp_path / "t" / "features-000000.seg").open("r+b") as file:
+            file.seek(4096 + 5 * X[0].nbytes)
+            file.write(b"\7" * X[0].nbytes)
+        table.remove([0])
+        with pytest.raises(TableError, match=r"features-000000\.seg .*its checksum does not match"):
+            table.compact() if call == "compact" else table.check()
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="this system has no pipes in folders")
+@pytest.mark.parametrize("name", ["manifest.sqlite", "witness", "features-000000.seg"])
+@pytest.mark.parametrize("mode", ["read", "write"])
+def test_a_pipe_in_the_place_of_a_file_is_refused(tmp_path: Path, name: str, mode: str) -> None:
+    with new(tmp_path / "t") as table:
+        table.ingest(np.arange(60), X, Y)
+    (tmp_path / "t" / name).unlink()
+    os.mkfifo(tmp_path / "t" / name)
+    with pytest.raises(TableError, match=f"{name} is not a file"):
+        HashTable.open(tmp_path / "t", mode=mode)
+
+
+class Animal(str, enum.Enum):  # noqa: UP042 (StrEnum has another `str`)
+    CAT = "cat"
+    COW = "cow"
+
+
+def test_enumerations_are_ids_and_labels_by_their_value(tmp_path: Path) -> None:
+    with new(tmp_path / "t") as table:
+        table.ingest([Animal.CAT, Animal.COW], X[:2], [Animal.CAT, Animal.COW])
+        assert "cat" in table
+        assert table.get(["cow", "cat"]).labels == ["cow", "cat"]
+        assert table.hasher.classes_ == ["cat", "cow"]

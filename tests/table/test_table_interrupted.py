@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import faulthandler
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -359,6 +361,32 @@ def test_closed_in_the_middle_of_a_change_which_goes_on(tmp_path: Path, policy: 
         assert held is not None
         assert held.tobytes() == batch(120)[1].tobytes()
         assert again.check()["rows"] == 180
+
+
+@pytest.mark.parametrize("call", ["check", "hasher", "refresh"])
+def test_closed_by_a_handler_while_a_thread_waits_for_the_lock(tmp_path: Path, call: str) -> None:
+    """The thread of `Lazy` waits for whoever is interrupted, and closing waits for the thread."""
+    with opened(tmp_path, Never()) as table:
+        for first in range(0, 300, 60):
+            table.ingest(*batch(first))
+    table = HashTable.open(tmp_path, policy=Lazy(share=1.0, piece=1))
+    faulthandler.dump_traceback_later(60, exit=True)
+    with table._lock:  # as `check` holds it when the signal comes
+        table._policy.ingested()
+        time.sleep(0.05)
+        table.close()
+    if call == "check":
+        with suppress(TableError):
+            table.check()
+    elif call == "hasher":
+        assert table.hasher.n_seen_ == 300
+    else:
+        with suppress(TableError):
+            table.refresh()
+    faulthandler.cancel_dump_traceback_later()
+    with pytest.raises(TableError, match="closed"):
+        table.search(batch(0)[1])
+    HashTable.open(tmp_path).close()
 
 
 def test_what_two_interrupts_leave_open_is_rolled_back(tmp_path: Path) -> None:

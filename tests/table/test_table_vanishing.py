@@ -107,6 +107,7 @@ VANISHED: dict[str, Callable[[Path], Any]] = {
     "the manifest": lambda path: (path / "manifest.sqlite").unlink(),
     "the manifest's log": lambda path: (path / "manifest.sqlite-wal").unlink(),
     "the features": lambda path: (path / "features-000000.seg").unlink(),
+    "the features, moved": lambda path: (path / "features-000000.seg").rename(path / "elsewhere.seg"),
     "the folder": lambda path: path.rename(path.with_name("elsewhere")),
     "the manifest, for another": lambda path: [
         (path / "manifest.sqlite").unlink(),

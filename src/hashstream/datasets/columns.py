@@ -165,6 +165,16 @@ class Kind:
         return DatasetError(f"{where}: row {row} has no {self._what}. Every row needs one, or none has one")
 
     def _from_text(self, given: list[Any], where: str, first: int) -> np.ndarray:
+        given = [int(one) if isinstance(one, (bool, np.bool_)) else one for one in given]
+        numbers = all(type(one) is int or is_missing(one) for one in given)
+        if (
+            self._what != "id"
+            and not self.text
+            and numbers
+            and max(filter(None, given), default=0) >= 1 << 63
+        ):
+            self.text = False  # more than 64 bits with a sign can hold, as an unsigned column may have
+            return _objects([None if is_missing(one) else one for one in given])
         words = ["" if is_missing(one) else _word(one) for one in given]
         missing = np.array([not one for one in words], bool)
         if self._what == "id" and missing.any():

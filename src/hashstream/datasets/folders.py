@@ -73,6 +73,8 @@ def reading(path: Path, what: str) -> Iterator[None]:
 
     what : such as "an .npy file".
     """
+    if path.exists() and not path.is_file():  # a pipe would never end
+        raise DatasetError(f"{path} is not a file")
     try:
         yield
     except DatasetError:

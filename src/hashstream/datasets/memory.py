@@ -11,6 +11,7 @@ if sys.platform != "win32":
 
 __all__ = ["MAX_RATIO", "available_memory", "check_memory"]
 
+GROUP = "/sys/fs/cgroup"
 MAX_RATIO = 1100
 """Bytes that one byte of a compressed file can stand for: DEFLATE, which NumPy, MATLAB and HDF5 use, gives 1,032."""
 
@@ -23,10 +24,12 @@ def available_memory() -> int:
     for line in _lines("/proc/meminfo"):
         if line.startswith("MemAvailable:"):
             limits.append(1024 * int(line.split()[1]))
-    group = Path("/sys/fs/cgroup")
-    most, used = (_lines(str(group / name)) for name in ("memory.max", "memory.current"))
+    most, used = (_lines(f"{GROUP}/{name}") for name in ("memory.max", "memory.current"))
     if most and used and most[0].isdigit() and used[0].isdigit():
-        limits.append(max(0, int(most[0]) - int(used[0])))
+        # Pages of files that were read count as used, and are given back when they are needed.
+        pages = dict(line.split() for line in _lines(f"{GROUP}/memory.stat"))
+        cached = sum(int(pages.get(name, 0)) for name in ("inactive_file", "active_file"))
+        limits.append(max(0, int(most[0]) - int(used[0]) + cached))
     own = resource.getrlimit(resource.RLIMIT_AS)[0]
     if own != resource.RLIM_INFINITY:
         held = _lines("/proc/self/statm")
@@ -37,9 +40,11 @@ def available_memory() -> int:
 def check_memory(n_bytes: int) -> None:
     """MemoryError, before anything is allocated, where so many bytes are more than there are."""
     if n_bytes > 1 << 24 and n_bytes > (left := available_memory()):
-        raise MemoryError(
-            f"it needs {n_bytes / 1e9:,.1f} GB of memory, and {left / 1e9:,.1f} GB are available"
-        )
+        raise MemoryError(f"it needs {_shown(n_bytes)} of memory, and {_shown(left)} are available")
+
+
+def _shown(n_bytes: int) -> str:
+    return f"{n_bytes / 1e9:,.1f} GB" if n_bytes >= 1e9 else f"{n_bytes / 1e6:,.0f} MB"
 
 
 def _lines(path: str) -> list[str]:

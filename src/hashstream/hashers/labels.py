@@ -97,6 +97,8 @@ def as_labels(y: Any, name: str = "y") -> np.ndarray:
     of objects; `missing_rows` finds both. NumPy alone would turn [1, "a"] into strings, a list of tuples into a matrix,
     2**53 + 1 beside a NaN into 2**53, and "a\\0" into "a". name : what errors call it.
     """
+    if not isinstance(getattr(y, "dtype", None), (np.dtype, type(None))):  # pandas' own: not by way of floats
+        y = np.asarray(y, dtype=object)
     if hasattr(y, "toarray"):  # a sparse label matrix
         y = y.toarray()
     if isinstance(y, np.ma.MaskedArray):
@@ -172,6 +174,8 @@ _EXACT_INTEGERS = 1 << 53  # up to here a float64 holds every whole number
 
 def _from_list(y: list[Any] | tuple[Any, ...]) -> Any:
     """A list as an array, by way of objects where NumPy would make other labels of these."""
+    if any(type(label) is np.ndarray and not label.ndim for label in y):
+        y = [label.item() if type(label) is np.ndarray and not label.ndim else label for label in y]
     kinds = {type(label) for label in y}
     rows = kinds & {list, np.ndarray}
     if rows and kinds <= {list, np.ndarray, type(None)}:  # of a matrix, perhaps with rows that are missing
@@ -183,7 +187,12 @@ def _from_list(y: list[Any] | tuple[Any, ...]) -> Any:
     elif kinds <= {int, bool, float}:
         objects = any(type(label) is int and abs(label) > _EXACT_INTEGERS for label in y)
     elif all(issubclass(kind, (str, bytes)) for kind in kinds):
-        objects = objects or any(label[-1:] in ("\0", b"\0") for label in y)
+        # NumPy takes what `str` says of an enumeration, cut to the length of its value.
+        objects = (
+            objects
+            or not kinds <= {str, bytes, np.str_, np.bytes_}
+            or any(label[-1:] in ("\0", b"\0") for label in y)
+        )
     if not objects:
         return y
     labels = np.empty(len(y), dtype=object)

@@ -173,9 +173,10 @@ def centred(X: np.ndarray, mean: np.ndarray, n: int) -> tuple[np.ndarray, np.nda
     the scatter of all rows around their mean is that of before plus the squares of these b + 1 rows.
     """
     b, dtype = len(X), X.dtype.type
-    batch_mean = X.mean(axis=0)
-    apart = batch_mean - mean
-    return X - batch_mean, dtype(np.sqrt(n * b / (n + b))) * apart, mean + dtype(b / (n + b)) * apart
+    with np.errstate(over="ignore", invalid="ignore"):  # what is not finite then is refused by the sketch
+        batch_mean = X.mean(axis=0)
+        apart = batch_mean - mean
+        return X - batch_mean, dtype(np.sqrt(n * b / (n + b))) * apart, mean + dtype(b / (n + b)) * apart
 
 
 def check_places(rows: np.ndarray, taken: int) -> None:

@@ -83,6 +83,8 @@ def load(path: str | os.PathLike[str]) -> OnlineHasher:
 
     The file need not be trusted: whatever it holds, the result is a FormatError or a hasher that works.
     """
+    if Path(path).exists() and not Path(path).is_file():  # a pipe would never end
+        raise FormatError(f"{path} is not a file")
     hasher = from_bytes(Path(path).read_bytes(), path)
     if state(hasher) and not hasattr(hasher, "rng_"):
         raise FormatError(f"{path}: {type(hasher).__name__}.rng_ is missing")

@@ -7,11 +7,11 @@ the end only, behind the rows that earlier views look at.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from itertools import pairwise
 from types import MappingProxyType
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 
@@ -28,8 +28,25 @@ FEW_DEAD = 1024  # rows of a part that may be dead before it is written anew, an
 DEAD_SHARE = 256  # ... one in so many, where that is more
 MAX_PARTS = 4  # of one version
 
+T = TypeVar("T")
+
 NOTHING = np.empty(0, np.int64)
 NO_SLOTS = np.empty(0, np.uint32)
+
+
+class kept(Generic[T]):
+    """A property that is computed once: `functools.cached_property` without its lock, which a thread may hold while
+    the process is forked. Two threads may compute it at once; both get the same."""
+
+    def __init__(self, compute: Callable[[Any], T]) -> None:
+        self._compute, self.__doc__ = compute, compute.__doc__
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self._name = name
+
+    def __get__(self, instance: Any, owner: type) -> T:
+        value: T = instance.__dict__.setdefault(self._name, self._compute(instance))
+        return value
 
 
 @dataclass(frozen=True, eq=False)
@@ -152,17 +169,17 @@ class View:
         """The slots of all items alive, ascending, uint32."""
         return in_order([part.rows()[1] for part in self.parts])
 
-    @cached_property
+    @kept
     def versions(self) -> tuple[int, ...]:
         """Those of the items alive, oldest first."""
         return tuple(sorted({part.version for part in self.parts}))
 
-    @cached_property
+    @kept
     def searchable(self) -> hamming.Parts:
         """The codes, each compared with the queries of its version, in the order of `versions`; not without parts."""
         return hamming.Parts([(self.versions.index(part.version), *part.arrays()) for part in self.parts])
 
-    @cached_property
+    @kept
     def projections(self) -> list[np.ndarray] | None:
         """The matrices (d, r) of `versions`, where the signs of products with them are all there is to it."""
         encoders = [self.encoders[version] for version in self.versions]

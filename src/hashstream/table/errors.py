@@ -30,7 +30,7 @@ def forked(path: Path, process: int) -> str:
     """The sentence about a table that a process has inherited by a fork."""
     return (
         f"{path} was opened by process {process}, of which this one is a fork: here it can only be searched. For more, "
-        'open it in this process, with mode="read" while the other one writes.'
+        'fork before it is opened, or start processes afresh (multiprocessing\'s "spawn"), and open it there.'
     )
 
 

@@ -27,11 +27,25 @@ from hashstream.table.codes import View
 from hashstream.table.encoders import to_bytes
 from hashstream.table.errors import Overtaken, SegmentMissing, TableError, forked, not_opened, not_written
 from hashstream.table.image import image_of
-from hashstream.table.integrity import check_config, check_labels, check_state, refusing
+from hashstream.table.integrity import (
+    check_config,
+    check_labels,
+    check_state,
+    refuse_unless_file,
+    refusing,
+)
 from hashstream.table.ledger import Ledger
 from hashstream.table.lock import LOCK, WriterLock
 from hashstream.table.manifest import Manifest
-from hashstream.table.packing import checked, checksum, label_at, pack, pack_labels, unpack_labels
+from hashstream.table.packing import (
+    checked,
+    checksum,
+    label_at,
+    pack,
+    pack_labels,
+    same_checksum,
+    unpack_labels,
+)
 from hashstream.table.reservoir import Reservoir, Seats
 from hashstream.table.segments import FileSegments, Segments
 from hashstream.table.store import Batch, Store
@@ -48,6 +62,9 @@ TWICE = 3e-9  # seconds that a byte takes in the manifest: where a sync takes lo
 FIRST_SYNC, FADING = 1e-3, 0.9  # seconds that a sync is thought to take at first; how that is forgotten
 
 _open: weakref.WeakSet[FolderStore] = weakref.WeakSet()  # those of this process
+_inherited: set[tuple[int, int]] = (
+    set()
+)  # manifests that were open when this process was forked, by device and number
 
 
 class FolderStore(Store):
@@ -73,8 +90,10 @@ class FolderStore(Store):
         self._half_written = False  # whether a segment may have rows that are neither committed nor undone
         self._opened = 0  # slots that were there when the segments were opened
         self._ledger: Ledger | None = None
+        self.inode = (-1, -1)
         _open.add(self)
         try:
+            self._refuse_if_inherited()
             if self.write:
                 self._lock = WriterLock(path / LOCK)
             noted = Witness.read(path / WITNESS)
@@ -205,7 +224,7 @@ class FolderStore(Store):
 
     def _segments_for(self, X: np.ndarray) -> Segments:
         if self.segments is None:
-            number = self.state["next_segment"]  # never one that there was: a reader may have it mapped
+            number = self.state["next_segment"]  # never one that there was: a reader may have it open
             self.segments = self.file_segments(X.shape[1], X.dtype, number, [], 0)
         return self.segments
 
@@ -449,6 +468,15 @@ class FolderStore(Store):
                 self._ledger = ledger = Ledger([(batch[1], batch[2], batch[5]) for batch in found])
         return ledger.verify(self.segments, slots, between=between)
 
+    def verify_all(self) -> None:
+        """Compare all features with their checksums, also those that were compared before."""
+        if not isinstance(self.segments, FileSegments):
+            return
+        with self.manifest.reading():
+            for _, first, rows, _, _, crc, _, _ in self.manifest.batches("1"):
+                where = f"{self.segments.path_of(first)} (slots {first} to {first + rows - 1})"
+                same_checksum(where, crc, self.segments.checksum(first, first + rows))
+
     def has_moved(self) -> bool:
         """For a reader: whether anything was committed since."""
         with self.manifest.reading():
@@ -480,8 +508,24 @@ class FolderStore(Store):
         if self._lock is not None:
             self._lock.release()
 
+    def _refuse_if_inherited(self) -> None:
+        """TableError where SQLite has a connection to the same file that is not this process's: it would believe that
+        it holds the locks of that one."""
+        for name in (MANIFEST, WITNESS):
+            refuse_unless_file(self.path / name)
+        if (self.path / MANIFEST).exists():
+            found = os.stat(self.path / MANIFEST)
+            self.inode = (found.st_dev, found.st_ino)
+        if self.inode in _inherited:
+            raise TableError(
+                f"{self.path} was open when this process was forked, so it cannot be opened here: fork before it is "
+                'opened, or start processes afresh (multiprocessing\'s "spawn")'
+            )
+
     def _leave_to_parent(self) -> None:
         """In a forked process: let go of the inherited handles. The lock stays the parent's, also when it ends."""
+        if not self._closed:
+            _inherited.add(self.inode)
         if self._lock is not None:
             self._lock.release()
         if self._witness is not None:

@@ -43,7 +43,7 @@ def as_ids(ids: Any) -> np.ndarray:
         ):  # NumPy has made strings of everything, without the NULs at their ends
             if not isinstance(one, str):
                 raise ValueError(_neither(row, one))
-            texts[row] = str(one)
+            texts[row] = str.__str__(one)  # of an enumeration, its value
         return texts
     if array.dtype.kind == "O" and all(isinstance(one, str) for one in array):
         return array

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import stat
 import struct
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,18 +14,21 @@ import numpy as np
 
 from hashstream.hashers import OnlineHasher
 from hashstream.hashers.base import MAX_BITS
+from hashstream.table.change import Change
 from hashstream.table.codes import View
 from hashstream.table.errors import TableError
 from hashstream.table.ids import MAX_SLOTS
 from hashstream.table.reservoir import MAX_SIZE, Reservoir
 
 __all__ = [
+    "check_change",
     "check_config",
     "check_labels",
     "check_model",
     "check_sample",
     "check_state",
     "check_view",
+    "refuse_unless_file",
     "refusing",
 ]
 
@@ -64,6 +69,16 @@ def refusing(path: Path) -> Iterator[None]:
             raise TableError(f"{path} needs more memory than there is: {error}") from error
         why = str(error) or type(error).__name__
         raise TableError(f"{path} is damaged: {why}. Restore it from a copy; nothing was changed.") from error
+
+
+def refuse_unless_file(path: Path) -> None:
+    """TableError where there is something at `path` that is no file: a pipe would never end."""
+    try:
+        mode = os.stat(path).st_mode
+    except OSError:
+        return
+    if not stat.S_ISREG(mode):
+        raise TableError(f"{path} is not a file")
 
 
 def _need(true: bool, what: str) -> None:
@@ -126,6 +141,23 @@ def check_view(view: View, state: dict[str, Any]) -> None:
         seen += len(held)
         _need(type(part.version) is int and 0 <= part.version <= MOST, f"version is {part.version!r}")
     _need(int(alive.sum()) == seen, "an item has two codes")
+
+
+def check_change(change: Change, view: View) -> None:
+    """What a commit does to the items of a view: it leads out of none of its arrays."""
+    n = view.n_slots
+    for slots in (change.removed, *(piece.slots for piece in change.recoded)):
+        _need(slots.dtype == np.uint32 and slots.ndim == 1, "slots are not slots")
+        in_order = not len(slots) or (int(slots[-1]) < n and bool((slots[1:] > slots[:-1]).all()))
+        _need(in_order, "slots are out of order")
+    for piece in change.recoded:
+        _need(len(piece.slots) == len(piece.codes), "codes are missing")
+    for codes in (piece.codes for piece in (*change.recoded, change.added) if piece is not None):
+        _need(
+            codes.dtype == np.uint8 and codes.ndim == 2 and codes.shape[1] == view.width,
+            "codes are not codes",
+        )
+    _need(change.added is None or change.added.first_slot == n, "items are added elsewhere than at the end")
 
 
 def check_sample(sample: Reservoir, state: dict[str, Any]) -> None:

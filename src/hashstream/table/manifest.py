@@ -259,6 +259,8 @@ class Manifest:
 
     def give_up(self, error: BaseException) -> None:
         """Roll back what failed with an error; a TableError in the place of one of SQLite's."""
+        if os.getpid() != self._process:
+            return  # the transaction is the parent's
         try:
             if self._db.in_transaction:
                 self._db.execute("ROLLBACK")
@@ -279,6 +281,8 @@ class Manifest:
 
     def end_reading(self, error: BaseException | None) -> None:
         """A TableError in the place of errors that a damaged page brings."""
+        if os.getpid() != self._process:
+            return  # the transaction is the parent's
         try:
             if error is None and self._db.in_transaction:
                 self._db.execute("COMMIT")

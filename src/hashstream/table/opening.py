@@ -61,7 +61,7 @@ def open_table(
         "checkpoint_rows": checkpoint_rows,
     }
 
-    folder = None if path is None else Path(path)
+    folder = None if path is None else Path(path).resolve()  # or another one, after a change of directory
     if folder is None or not FolderStore.is_table(folder):
         if mode == "read":
             raise TableError(f"{path} is not a table: there is no manifest in it")

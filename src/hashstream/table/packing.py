@@ -81,6 +81,8 @@ def plain_labels(y: np.ndarray) -> np.ndarray:
     y : as `as_labels` returns it. A missing label stays NaN in an array of floats and None among objects; a matrix of
     objects becomes one of floats. A TypeError names a label that a folder cannot hold.
     """
+    if y.dtype.kind == "f" and y.dtype.itemsize > 8:
+        return y.astype(np.float64)  # of a longer float there is no form that every machine reads
     if y.dtype.kind in "iufbU" or not y.ndim:  # the hasher refuses a scalar
         return y.copy()
     if y.dtype.kind not in "OT":
@@ -152,7 +154,9 @@ def unpack_label(text: str) -> Any:
 
 def _plain(label: Any, row: int) -> Any:
     label = label.item() if isinstance(label, np.generic) else label
-    if isinstance(label, (str, bool, int, float)):
+    if isinstance(label, str):
+        return str.__str__(label)  # of an enumeration, its value
+    if isinstance(label, (bool, int, float)):
         return label
     raise TypeError(f"y[{row}] is of type {type(label).__name__}: {LABELS}")
 

@@ -21,7 +21,14 @@ from hashstream.table.errors import SegmentMissing, TableError
 from hashstream.table.folder import FolderStore
 from hashstream.table.ids import column_of
 from hashstream.table.image import from_image
-from hashstream.table.integrity import check_labels, check_model, check_sample, check_view, refusing
+from hashstream.table.integrity import (
+    check_change,
+    check_labels,
+    check_model,
+    check_sample,
+    check_view,
+    refusing,
+)
 from hashstream.table.packing import checked, unpack_labels
 from hashstream.table.reservoir import Reservoir, Seats
 from hashstream.table.segments import FileSegments
@@ -49,6 +56,7 @@ def recover(store: FolderStore) -> Recovered:
         version, seq, raw = checkpoint[0]
         hasher = _hasher(store, raw, version)
         view, reservoir = _items(store)
+        check_view(view, store.state)
         return _with_model(store, view, hasher, seq, {}, reservoir)
 
 
@@ -107,6 +115,7 @@ def _apply(store: FolderStore, view: View, reservoir: Reservoir, seq: int) -> tu
             break
         seq = at
         change = Change.from_arrays(arrays)
+        check_change(change, view)
         column = view.column
         if change.added is not None:
             kind = "str" if change.added.ids.dtype == object else "int"
@@ -122,7 +131,6 @@ def _apply(store: FolderStore, view: View, reservoir: Reservoir, seq: int) -> tu
         )
     if len(reservoir) != store.state["seated"]:
         raise TableError(f"{store.manifest.path} is damaged: the reservoir has lost items")
-    check_view(view, store.state)
     check_sample(reservoir, store.state)
     return view, reservoir
 

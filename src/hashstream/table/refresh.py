@@ -81,7 +81,7 @@ def recode_features(
 
 
 def encode_slots(store: Store, encoder: OnlineHasher, slots: np.ndarray) -> np.ndarray:
-    """The codes (n, width) of slots (ascending), straight from the mapped rows where they stand close together."""
+    """The codes (n, width) of slots (ascending), block by block where they stand close together."""
     codes = np.empty((len(slots), -(-encoder.n_bits_ // 8)), np.uint8)
     done = 0
     while done < len(slots):

@@ -188,6 +188,8 @@ def _commit(
         "shape": shape,
     }
     with manifest.transaction(sync=True, settle=False):
+        if new is not None:
+            new.check_files()  # they were written before: somebody may have deleted them
         manifest.forget_items()
         for row in batches:
             manifest.put_batch(*row)

@@ -90,7 +90,8 @@ def query_values(encoder: OnlineHasher, Q: np.ndarray) -> np.ndarray:
     The magnitude is what a differing bit costs: how sure the query is of it. A distance then has the scale of a Hamming
     distance, and those of different versions can stand side by side. A query whose values are all zero has -1s.
     """
-    P = encoder.decision_function(Q).astype(np.float64)
+    with np.errstate(over="ignore", invalid="ignore"):
+        P = encoder.decision_function(Q).astype(np.float64)
     if not np.isfinite(P).all():
         raise TableError(f"the hash functions of version {encoder.version_} give NaN or infinity for a query")
     mean = np.abs(P).mean(axis=1, keepdims=True)

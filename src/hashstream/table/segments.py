@@ -283,6 +283,8 @@ class FileSegments(Segments):
         path = segment.path
         assert path is not None
         try:
+            if path.exists() and not path.is_file():
+                raise TableError(f"{path} is not a file")
             with path.open("rb") as file:
                 head = file.read(START)
                 size = os.fstat(file.fileno()).st_size
@@ -305,6 +307,11 @@ class FileSegments(Segments):
                 f"{path} is truncated: {segment.rows} rows were committed to it, which take "
                 f"{START + segment.rows * self.stride} bytes, but it has {size}"
             )
+
+    def check_files(self) -> None:
+        """TableError unless all files are there, and whole."""
+        for segment in self._segments:
+            self._check(segment)
 
     def _tidy(self) -> None:
         """Cut off what was never committed."""
@@ -347,7 +354,7 @@ class FileSegments(Segments):
         view = np.ascontiguousarray(X, self.dtype).data.cast("B")
         while view:
             view = view[file.write(view) :]
-        segment.rows += len(X)  # once they are there, since other threads map so many
+        segment.rows += len(X)  # once they are there, since other threads may read so many
         self._pending += len(X)
         self._unsynced = True
         reach("segment.written")
@@ -392,9 +399,14 @@ class FileSegments(Segments):
 
     def _check_writer(self, file: IO[bytes], segment: _Segment) -> None:
         """TableError where the file was deleted or cut since it was opened: rows in it would be lost."""
+        assert segment.path is not None
         found = os.fstat(file.fileno())
-        if not found.st_nlink:
-            raise TableError(f"{segment.path} was deleted while the table was open: {REOPEN}")
+        try:
+            there = os.stat(segment.path)
+        except FileNotFoundError:
+            raise TableError(f"{segment.path} was deleted while the table was open: {REOPEN}") from None
+        if (there.st_ino, there.st_dev) != (found.st_ino, found.st_dev):
+            raise TableError(f"{segment.path} was replaced while the table was open: {REOPEN}")
         if found.st_size < START + segment.rows * self.stride:
             raise TableError(f"{segment.path} was cut while the table was open: {REOPEN}")
 
@@ -442,7 +454,7 @@ class FileSegments(Segments):
         if handle is None:
             assert segment.path is not None
             held = [one for one in list(self._segments) if one.handle is not None]
-            for one in held[: len(held) + 1 - MAX_HANDLES]:
+            for one in held[: max(0, len(held) + 1 - MAX_HANDLES)]:
                 one.handle = None
             segment.handle = handle = _Handle(segment.path)
         return handle

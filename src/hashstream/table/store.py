@@ -126,7 +126,7 @@ class Store:
         return go_on
 
     def blocks(self, first: int, last: int) -> Iterator[tuple[int, np.ndarray]]:
-        """The features of slots first to last as views: (first slot, (n, d)) of each."""
+        """The features of slots first to last in blocks: (first slot, (n, d)) of each, until the next is asked for."""
         if self.segments is not None:
             yield from self.segments.blocks(first, last)
 

@@ -15,13 +15,14 @@ from hashstream.hashers.inputs import check_count, check_rows, without_names
 from hashstream.table import opening, upkeep
 from hashstream.table.codes import View, locate
 from hashstream.table.errors import Overtaken, SegmentMissing, TableError
+from hashstream.table.exclusive import change, exclusively
 from hashstream.table.folder import FolderStore
 from hashstream.table.ids import as_ids
 from hashstream.table.policies import Policy
 from hashstream.table.recovery import Recovered, reread
 from hashstream.table.search import nearest, nearest_asymmetric, search_threads, within
 from hashstream.table.stats import TableStats
-from hashstream.table.writing import TableWriter, change
+from hashstream.table.writing import TableWriter
 
 __all__ = ["HashTable", "Items"]
 
@@ -217,8 +218,11 @@ class HashTable(TableWriter):
     def hasher(self) -> OnlineHasher:
         """A copy of the hasher as it is now."""
         self._refuse_if_forked()
-        with self._lock:
-            return copy.deepcopy(self._hasher)
+        return self._copy_of_hasher()
+
+    @exclusively
+    def _copy_of_hasher(self) -> OnlineHasher:
+        return copy.deepcopy(self._hasher)
 
     # ---- the folder
 
@@ -229,16 +233,19 @@ class HashTable(TableWriter):
         beside their codes is not there any more.
         """
         self._refuse_if_forked()
-        with self._lock:
-            self._refuse_if_closed()
-            store = self._store
-            if self._write or not isinstance(store, FolderStore) or not store.has_moved():
-                return False
-            now = reread(store, Recovered(self._view, self._hasher, self._reservoir, 0))
-            with self._publish:
-                self._view, self._index, self._generation = now.view, None, store.generation
-                self._hasher, self._reservoir = now.hasher, now.reservoir
-            return True
+        return self._reload()
+
+    @exclusively
+    def _reload(self) -> bool:
+        self._refuse_if_closed()
+        store = self._store
+        if self._write or not isinstance(store, FolderStore) or not store.has_moved():
+            return False
+        now = reread(store, Recovered(self._view, self._hasher, self._reservoir, 0))
+        with self._publish:
+            self._view, self._index, self._generation = now.view, None, store.generation
+            self._hasher, self._reservoir = now.hasher, now.reservoir
+        return True
 
     def check(self, sample: int = 1000) -> dict[str, int]:
         """Verify every checksum and encode a sample of items again; a TableError names what is wrong.

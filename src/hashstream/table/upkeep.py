@@ -9,6 +9,7 @@ import numpy as np
 
 from hashstream.table.codes import locate
 from hashstream.table.errors import Overtaken, TableError, not_written
+from hashstream.table.exclusive import exclusively
 from hashstream.table.folder import FolderStore
 from hashstream.table.history import history_of, look
 from hashstream.table.packing import same_checksum
@@ -91,27 +92,27 @@ def stats(table: TableWriter) -> TableStats:
     )
 
 
+@exclusively
 def check(table: TableWriter, sample: int) -> dict[str, int]:
-    with table._lock:
-        store, view = table._store, table._view
-        found = {"batches": 0, "rows": 0, "codes": 0}
-        if isinstance(store, FolderStore):
-            found["batches"], found["rows"] = check_folder(store)
-        if store.keep_features and len(view):
-            slots = np.sort(np.random.default_rng(0).permutation(view.live())[:sample]).astype(np.int64)
-            for part, at, rows in locate(view.parts, slots):
-                encoder = view.encoders[part.version]
-                values = encoder.decision_function(store.features(slots[at]))
-                wrong = np.unpackbits(part.codes[rows], axis=1, count=encoder.n_bits_) != (values > 0)
-                sure = np.abs(values) > ROUNDING * np.abs(values).max(axis=1, keepdims=True)
-                if (wrong & sure).any():
-                    row = int(np.flatnonzero((wrong & sure).any(axis=1))[0])
-                    raise TableError(
-                        f"the code of slot {slots[at][row]} is not what version {part.version} makes of its features: "
-                        "refresh the table, or restore it from a copy"
-                    )
-                found["codes"] += len(at)
-        return found
+    store, view = table._store, table._view
+    found = {"batches": 0, "rows": 0, "codes": 0}
+    if isinstance(store, FolderStore):
+        found["batches"], found["rows"] = check_folder(store)
+    if store.keep_features and len(view):
+        slots = np.sort(np.random.default_rng(0).permutation(view.live())[:sample]).astype(np.int64)
+        for part, at, rows in locate(view.parts, slots):
+            encoder = view.encoders[part.version]
+            values = encoder.decision_function(store.features(slots[at]))
+            wrong = np.unpackbits(part.codes[rows], axis=1, count=encoder.n_bits_) != (values > 0)
+            sure = np.abs(values) > ROUNDING * np.abs(values).max(axis=1, keepdims=True)
+            if (wrong & sure).any():
+                row = int(np.flatnonzero((wrong & sure).any(axis=1))[0])
+                raise TableError(
+                    f"the code of slot {slots[at][row]} is not what version {part.version} makes of its features: "
+                    "refresh the table, or restore it from a copy"
+                )
+            found["codes"] += len(at)
+    return found
 
 
 def check_folder(store: FolderStore) -> tuple[int, int]:
@@ -161,6 +162,7 @@ def compact(table: TableWriter) -> int:
         store.settled()
         return dead
     store.refuse_if_unsure()
+    store.verify_all()  # what is copied gets a new checksum
     new = rewrite(store, store, view, table._hasher, table._reservoir)
     with table._publish:
         old = store.replace_segments(new.segments)
@@ -184,6 +186,10 @@ def snapshot(table: TableWriter, path: Path) -> None:
             raise TableError(f"{path} is in the table's own folder: a snapshot needs one elsewhere")
         copy_folder(store, path)
         return
-    with table._lock:
-        kept, history = table._policy.state(), history_of(table).fields()
-        save_memory(store, path, table._view, table._hasher, table._reservoir, kept, history)
+    _snapshot_memory(table, path)
+
+
+@exclusively
+def _snapshot_memory(table: TableWriter, path: Path) -> None:
+    kept, history = table._policy.state(), history_of(table).fields()
+    save_memory(table._store, path, table._view, table._hasher, table._reservoir, kept, history)

@@ -6,10 +6,9 @@ import copy
 import logging
 import os
 import threading
-from collections.abc import Callable
+import weakref
 from contextlib import suppress
-from functools import wraps
-from typing import Any, Concatenate, ParamSpec, TypeVar
+from typing import Any
 
 import numpy as np
 
@@ -21,6 +20,7 @@ from hashstream.table.change import Added, Change, Recoded
 from hashstream.table.codes import View
 from hashstream.table.encoders import encode, encoder_checksum, frozen
 from hashstream.table.errors import TableError
+from hashstream.table.exclusive import change, exclusively
 from hashstream.table.folder import FolderStore
 from hashstream.table.history import History
 from hashstream.table.ids import MAX_SLOTS, Index, as_ids, column_of, repeated
@@ -31,38 +31,12 @@ from hashstream.table.recovery import Recovered
 from hashstream.table.refresh import recode_features, recode_projected, smallest_versions, stale_parts
 from hashstream.table.store import Batch, Store
 
-__all__ = ["TableWriter", "change"]
+__all__ = ["TableWriter"]
 
 log = logging.getLogger("hashstream.table")
 
 
-P = ParamSpec("P")
-R = TypeVar("R")
-
-
-def change(method: Callable[Concatenate[Any, P], R]) -> Callable[Concatenate[Any, P], R]:
-    """A method that changes the table: one at a time, and only where the table can be changed.
-
-    The lock is taken here and not in a context manager of our own: one that is written in Python may be interrupted
-    between taking a lock and saying so.
-    """
-
-    @wraps(method)
-    def changing(table: Any, /, *args: P.args, **kwargs: P.kwargs) -> R:
-        table._refuse_if_forked()  # first: a thread that the fork does not have may hold the lock
-        try:
-            with table._lock:
-                busy, table._at_work = table._at_work, True
-                try:
-                    table._refuse_if_not_writable()
-                    return method(table, *args, **kwargs)
-                finally:
-                    table._at_work = busy
-        finally:
-            if table._close_later:
-                table.close()  # without the lock, for which a thread in the background may wait that is waited for
-
-    return changing
+_in_memory: weakref.WeakSet[TableWriter] = weakref.WeakSet()
 
 
 class TableWriter:
@@ -93,6 +67,8 @@ class TableWriter:
         self._close_later = False  # whether who writes has asked for it, in the handler of a signal
         self._closed = False  # whether `close` has come to its end
         self._process = os.getpid()
+        if not store.durable:
+            _in_memory.add(self)
         self._publish = threading.Lock()  # held for the exchange of view, reservoir and index only
         self._making = threading.Lock()  # held while the index is made
         self._background_error: Exception | None = None
@@ -319,7 +295,7 @@ class TableWriter:
         if os.getpid() != self._process:
             self._open = False  # the rest is the parent's
             return
-        if self._at_work and self._lock._is_owned():
+        if self._lock._is_owned():  # this thread is in the middle of something: see `exclusively`
             self._close_later = True
             return
         if self._write:
@@ -344,6 +320,13 @@ class TableWriter:
         if os.getpid() != self._process:
             self._store.refuse_in_fork(self._process)
 
+    def _go_on_in_fork(self) -> None:
+        """Of a table in memory, a forked process has a copy of its own. The threads that held its locks are not there;
+        where one was changing it, the copy is half-way."""
+        self._lock, self._publish, self._making = threading.RLock(), threading.Lock(), threading.Lock()
+        self._half_learned |= self._at_work
+        self._at_work, self._process = False, os.getpid()
+
     def _refuse_if_not_writable(self) -> None:
         self._refuse_if_closed()
         if not self._write:
@@ -356,14 +339,14 @@ class TableWriter:
             'mode="read" while this process writes'
         )
 
+    @exclusively  # a writer who is at work is not interrupted
     def _refuse_if_torn(self) -> None:
         """TableError where a change was interrupted between its commit and the moment when everybody sees it."""
-        with self._lock:  # a writer who is at work is not interrupted
-            if self._store.unsure or self._half_learned:
-                raise TableError(
-                    "the last change failed half-way, so nobody knows whether it is stored: close the table and open "
-                    "it again"
-                )
+        if self._store.unsure or self._half_learned:
+            raise TableError(
+                "the last change failed half-way, so nobody knows whether it is stored: close the table and open it "
+                "again"
+            )
 
     def _slots(self, ids: np.ndarray) -> np.ndarray:
         slots = self._find(ids)
@@ -384,3 +367,12 @@ class TableWriter:
                 view = self._view
                 self._index = Index(view.column or column_of("int"), view.live())
             return self._index
+
+
+def _after_fork() -> None:
+    for table in list(_in_memory):
+        table._go_on_in_fork()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)
