@@ -22,7 +22,7 @@ demo: $(STAMP)  ## stream a real data set through FCOH, watch mAP rise, get two 
 	$(BIN)/hashstream demo --out demo-output
 
 test: lint  ## everything that must hold: lint, types, tests, doctests, the README's code
-	$(BIN)/python -m pytest -q
+	$(BIN)/python -m pytest -q --numprocesses auto --dist worksteal
 
 lint: $(STAMP)  ## ruff and mypy
 	$(BIN)/ruff check .

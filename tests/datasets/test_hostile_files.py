@@ -283,7 +283,7 @@ def test_a_pipe_is_not_waited_for(tmp_path: Path) -> None:
     pipe, good = tmp_path / "pipe.npy", tmp_path / "good.npy"
     os.mkfifo(pipe)
     np.save(good, np.ones((5, 2), np.float32))
-    assert "is not a file" in refused(lambda: load_file(pipe), pipe)
+    assert "there is no file" in refused(lambda: load_file(pipe), pipe)
     assert "is not a file" in refused(lambda: load_file(good, labels=pipe), pipe)
     with pytest.raises(hs.FormatError, match="is not a file"):
         hs.load(pipe)

@@ -113,7 +113,9 @@ def test_minus_one_and_the_empty_string_are_labels() -> None:
         assert table.hasher.n_seen_ == 4
 
 
-@pytest.mark.parametrize("scalar", [3, "abc", object(), 0.5, np.array(None, object)], ids=str)
+@pytest.mark.parametrize(
+    "scalar", [3, "abc", object(), 0.5, np.array(None, object)], ids=lambda one: type(one).__name__
+)
 def test_a_scalar_for_labels_rows_or_ids_is_named(scalar: Any) -> None:
     X, y = rows(np.random.default_rng(0), 4)
     with HashTable.open(None, HASHER) as table:

@@ -472,7 +472,8 @@ class FolderStore(Store):
         """Compare all features with their checksums, also those that were compared before."""
         if not isinstance(self.segments, FileSegments):
             return
-        with self.manifest.reading():
+        with self.manifest.reading(alone=True):
+            self.manifest.refuse_if_overtaken()
             for _, first, rows, _, _, crc, _, _ in self.manifest.batches("1"):
                 where = f"{self.segments.path_of(first)} (slots {first} to {first + rows - 1})"
                 same_checksum(where, crc, self.segments.checksum(first, first + rows))
