@@ -245,12 +245,17 @@ if not child:
 print(child, flush=True)
 os.kill(os.getpid(), 9)
 """
-    done = subprocess.run([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True, check=False)
-    try:
-        assert second_writer(path) == "let in\n"
-    finally:
-        with suppress(ProcessLookupError):
-            os.kill(int(done.stdout), signal.SIGKILL)
+    with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True) as parent:
+        assert parent.stdout is not None
+        child = int(parent.stdout.readline())
+        parent.wait()
+        try:
+            os.kill(child, 0)  # it lives
+            assert second_writer(path) == "let in\n"
+            os.kill(child, 0)
+        finally:
+            with suppress(ProcessLookupError):
+                os.kill(child, signal.SIGKILL)
 
 
 def test_a_table_is_not_sent_to_another_process(path: Path) -> None:
