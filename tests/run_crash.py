@@ -163,7 +163,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--kills", type=int, default=200, help="seeds (200)")
     parser.add_argument("--losses", type=int, default=20, help="seeds (20)")
     parser.add_argument("--damage", type=int, default=12, help="seeds (12)")
-    parser.add_argument("--interrupts", type=int, default=70, help="seeds (70)")
+    parser.add_argument("--interrupts", type=int, default=80, help="seeds (80)")
     parser.add_argument("--first", type=int, default=0, help="the first seed (0)")
     parser.add_argument("--workers", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--folder", default=memory_folder(), help="where folders are made (in memory)")
