@@ -204,6 +204,8 @@ def test_n_bits_of_the_parameters_is_that_of_the_state(refuses) -> None:
         ([0, 1, 2, 2], False),
         ([0, 1, 2, True], False),
         ([0, 1, 2, {"float": "nan"}], False),
+        ([0, 1, 2, {"float": "inf"}], False),
+        ([0, 1, 2, None], False),
         ([0, 1, 2, {"list": []}], False),
         ([0, 1, 2, {"tuple": [{"list": []}]}], False),
         ([0, 1, 2], False),

@@ -177,5 +177,7 @@ def _are_names(names: Any, n: int) -> bool:
 
 def _is_label(label: Any) -> bool:
     if isinstance(label, tuple):
-        return all(map(_is_label, label))
-    return isinstance(label, (bool, int, float, str, np.generic)) and bool(label == label)
+        return all(part is None or _is_label(part) for part in label)
+    if isinstance(label, (float, np.floating)):
+        return bool(np.isfinite(label))  # others are refused when they are learned from
+    return isinstance(label, (bool, int, str, np.generic)) and bool(label == label)
