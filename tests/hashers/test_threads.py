@@ -122,17 +122,22 @@ def test_two_learners_that_overlap(two_threads: list[int]) -> None:
     assert blas_threads() == two_threads
 
 
-def test_a_limit_that_somebody_sets_meanwhile(two_threads: list[int]) -> None:
-    """What was learned with it is learned again, and their limit stays."""
-    disturbed = []
+def disturbed_once(*args: Any, **parameters: Any) -> Watching:
+    """A hasher while whose first learning somebody sets another limit."""
+    limits = []
 
     class Disturbed(Watching):
         @staticmethod
         def meanwhile() -> None:
-            if not disturbed:
-                disturbed.append(threadpool_limits(3, user_api="blas"))
+            if not limits:
+                limits.append(threadpool_limits(3, user_api="blas"))
 
-    hasher = Disturbed(8).partial_fit(np.zeros((30, 4)))
+    return Disturbed(*args, **parameters)
+
+
+def test_a_limit_that_somebody_sets_meanwhile(two_threads: list[int]) -> None:
+    """What was learned with it is learned again, and their limit stays."""
+    hasher = disturbed_once(8).partial_fit(np.zeros((30, 4)))
     assert noted == [[3] * len(two_threads), [1] * len(two_threads)]
     assert (hasher.version_, hasher.n_seen_) == (1, 30)
     assert blas_threads() == [3] * len(two_threads)
@@ -151,17 +156,9 @@ def test_a_limit_that_somebody_sets_over_and_over(
 
 
 def test_a_generator_that_was_given_is_drawn_from_once(two_threads: list[int]) -> None:
-    disturbed = []
-
-    class Disturbed(Watching):
-        @staticmethod
-        def meanwhile() -> None:
-            if not disturbed:
-                disturbed.append(threadpool_limits(3, user_api="blas"))
-
     X = np.ones((30, 4))
     twice, once = np.random.default_rng(7), np.random.default_rng(7)
-    disturbed_W = Disturbed(8, random_state=twice).partial_fit(X).projection_
+    disturbed_W = disturbed_once(8, random_state=twice).partial_fit(X).projection_
     assert disturbed_W.tobytes() == Watching(8, random_state=once).partial_fit(X).projection_.tobytes()
     assert twice.bit_generator.state == once.bit_generator.state
 

@@ -468,15 +468,20 @@ class FolderStore(Store):
                 self._ledger = ledger = Ledger([(batch[1], batch[2], batch[5]) for batch in found])
         return ledger.verify(self.segments, slots, between=between)
 
-    def verify_all(self) -> None:
-        """Compare all features with their checksums, also those that were compared before."""
-        if not isinstance(self.segments, FileSegments):
-            return
-        with self.manifest.reading(alone=True):
-            self.manifest.refuse_if_overtaken()
-            for _, first, rows, _, _, crc, _, _ in self.manifest.batches("1"):
+    def verify_all(self) -> tuple[int, int]:
+        """Compare all features with their checksums, also those that were compared before; how many batches and rows
+        there are. In a block of `Manifest.reading`."""
+        n_batches = n_rows = 0
+        for _, first, rows, _, _, crc, _, _ in self.manifest.batches("1"):
+            if first != n_rows:
+                break
+            if isinstance(self.segments, FileSegments):
                 where = f"{self.segments.path_of(first)} (slots {first} to {first + rows - 1})"
                 same_checksum(where, crc, self.segments.checksum(first, first + rows))
+            n_batches, n_rows = n_batches + 1, n_rows + rows
+        if n_rows != self.state["n_slots"]:
+            raise TableError(f"{self.manifest.path} is damaged: it lacks the batch of slot {n_rows}")
+        return n_batches, n_rows
 
     def has_moved(self) -> bool:
         """For a reader: whether anything was committed since."""

@@ -12,9 +12,7 @@ from hashstream.table.errors import Overtaken, TableError, not_written
 from hashstream.table.exclusive import exclusively
 from hashstream.table.folder import FolderStore
 from hashstream.table.history import history_of, look
-from hashstream.table.packing import same_checksum
 from hashstream.table.rewriting import copy_folder, renumbered, rewrite, save_memory
-from hashstream.table.segments import FileSegments
 from hashstream.table.stats import TableStats, measure_drift
 
 if TYPE_CHECKING:
@@ -117,21 +115,12 @@ def check(table: TableWriter, sample: int) -> dict[str, int]:
 
 def check_folder(store: FolderStore) -> tuple[int, int]:
     """Verify every row of the manifest and every row of features; how many batches and rows there are."""
-    manifest, segments = store.manifest, store.segments
+    manifest = store.manifest
     manifest.quick_check()
     with manifest.reading():
         if manifest.get("state")["seq"] != store.seq:
             raise Overtaken
-        n_batches = n_rows = 0
-        for _, first, rows, _, _, crc, _, _ in manifest.batches("1"):
-            if first != n_rows:
-                raise TableError(f"{manifest.path} is damaged: it lacks the batch of slot {n_rows}")
-            if isinstance(segments, FileSegments):
-                where = f"{segments.path_of(first)} (slots {first} to {first + rows - 1})"
-                same_checksum(where, crc, segments.checksum(first, first + rows))
-            n_batches, n_rows = n_batches + 1, n_rows + rows
-        if n_rows != store.state["n_slots"]:
-            raise TableError(f"{manifest.path} is damaged: it lacks the batch of slot {n_rows}")
+        found = store.verify_all()
         manifest.image()
         manifest.find("history")
         for rest in (
@@ -143,7 +132,7 @@ def check_folder(store: FolderStore) -> tuple[int, int]:
         ):
             for _ in rest:
                 pass
-    return n_batches, n_rows
+    return found
 
 
 def compact(table: TableWriter) -> int:
@@ -162,7 +151,9 @@ def compact(table: TableWriter) -> int:
         store.settled()
         return dead
     store.refuse_if_unsure()
-    store.verify_all()  # what is copied gets a new checksum
+    with store.manifest.reading(alone=True):
+        store.manifest.refuse_if_overtaken()
+        store.verify_all()  # what is copied gets a new checksum
     new = rewrite(store, store, view, table._hasher, table._reservoir)
     with table._publish:
         old = store.replace_segments(new.segments)
