@@ -16,7 +16,7 @@ from tests.table.table_worlds import rows
 from tests.table.write_format import FORMATS, TABLES, answers
 
 import hashstream as hs
-from hashstream.table import HashTable, TableError, manifest, segments, witness
+from hashstream.table import HashTable, TableError, file_segments, manifest, witness
 
 STORED = sorted(FORMATS.glob("*/*.zip"))
 
@@ -63,7 +63,7 @@ def test_the_present_format_is_stored_and_small() -> None:
     )
     assert max(path.stat().st_size for path in present) < 50_000
     assert all(path.with_suffix(".json").stat().st_size < 50_000 for path in present)
-    assert segments.FORMAT == witness.FORMAT == manifest.FORMAT == 1  # or say here which belong together
+    assert file_segments.FORMAT == witness.FORMAT == manifest.FORMAT == 1  # or say here which belong together
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ from tests.table.filled_table import as_if_killed, filled, queries
 from tests.table.slow_table import SlowTable
 from tests.table.table_worlds import same_answers, same_items, same_model
 
-from hashstream.table import HashTable, Never, TableError, folder, segments
+from hashstream.table import HashTable, Never, TableError, file_segments, folder
 
 
 def corrupt(path: Path, at: int, bit: int) -> None:
@@ -93,7 +93,7 @@ def test_whatever_the_manifest_holds_is_verified(
 def test_flipped_features_are_refused_by_whoever_reads_them(tmp_path: Path) -> None:
     table, _ = filled(tmp_path / "t")
     table.close()
-    corrupt(tmp_path / "t" / "features-000000.seg", segments.START + 48 * 14, 3)
+    corrupt(tmp_path / "t" / "features-000000.seg", file_segments.START + 48 * 14, 3)
     with HashTable.open(tmp_path / "t", policy=Never()) as again:
         assert again.search(queries(), 3)[0].shape == (3, 3)  # which reads no features
         for read in (again.check, again.refresh, lambda: again.get([12])):
@@ -109,7 +109,7 @@ def test_flipped_features_of_the_log_are_refused_at_once(
     monkeypatch.setattr(folder, "SMALL_BATCH", 0)
     table, _ = filled(tmp_path / "t")
     path = as_if_killed(table, tmp_path / "t", tmp_path / "killed")
-    corrupt(path / "features-000000.seg", segments.START + 48 * 40, 3)
+    corrupt(path / "features-000000.seg", file_segments.START + 48 * 40, 3)
     with pytest.raises(TableError, match=r"features-000000\.seg .*damaged"):
         HashTable.open(path)
 

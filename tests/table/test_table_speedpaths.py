@@ -13,7 +13,7 @@ from tests.table.slow_table import SlowTable
 from tests.table.table_worlds import rows, same_answers, same_items, same_model
 
 import hashstream as hs
-from hashstream.table import HashTable, Never, TableError, failpoints, folder, segments
+from hashstream.table import HashTable, Never, TableError, failpoints, file_segments, folder
 from hashstream.table.codes import Part
 from hashstream.table.refresh import smallest_versions
 
@@ -57,10 +57,10 @@ def test_features_that_were_not_synced_are_written_again(tmp_path: Path, lost: s
     segment = path / "features-000000.seg"
     if lost == "a bit":
         raw = bytearray(segment.read_bytes())
-        raw[segments.START + STRIDE * 40] ^= 8
+        raw[file_segments.START + STRIDE * 40] ^= 8
         segment.write_bytes(raw)
     else:
-        os.truncate(segment, segments.START + (0 if lost == "all" else STRIDE * 30 + 7))
+        os.truncate(segment, file_segments.START + (0 if lost == "all" else STRIDE * 30 + 7))
     with pytest.raises(TableError, match='open with mode="write"'):
         HashTable.open(path, mode="read")
     assert unsynced(path) == 5

@@ -15,7 +15,7 @@ import pytest
 from tests.table.table_worlds import rows
 
 import hashstream as hs
-from hashstream.table import HashTable, TableError, segments
+from hashstream.table import HashTable, TableError, file_segments, segments
 
 ROOT = Path(__file__).parents[2]
 X, Y = rows(np.random.default_rng(0), 3000)
@@ -88,7 +88,7 @@ def test_a_disk_that_fails_to_read_is_an_error(tmp_path: Path, monkeypatch: pyte
             raise OSError(5, os.strerror(5))
 
         with monkeypatch.context() as patch:
-            patch.setattr(segments._Handle, "read", fails)
+            patch.setattr(file_segments._Handle, "read", fails)
             for call in (lambda: table.get([3]), table.check):
                 with pytest.raises(
                     TableError, match=r"features-000000\.seg cannot be read: Input/output error"
@@ -135,7 +135,7 @@ def test_rows_in_any_order_are_read(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(segments, "BLOCK_ROWS", 3)
     monkeypatch.setattr(segments, "BLOCK_BYTES", 100)
     monkeypatch.setattr(segments, "NEAR_BYTES", 150)
-    monkeypatch.setattr(segments, "MAX_HANDLES", 2)
+    monkeypatch.setattr(file_segments, "MAX_HANDLES", 2)
     rng = np.random.default_rng(1)
     with HashTable.open(tmp_path / "t", hs.LSH(n_bits=20, random_state=0), segment_bytes=3000) as table:
         for start in range(0, 500, 50):

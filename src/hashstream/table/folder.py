@@ -1,7 +1,7 @@
 """A table's folder: the manifest, segments of features, a lock and a witness. The only module that knows their names.
 
 manifest.sqlite        ids, labels, codes, versions, checkpoints (manifest.py)
-features-000000.seg    raw rows (segments.py)
+features-000000.seg    raw rows (file_segments.py)
 witness                the last acknowledged commit (witness.py)
 lock                   who writes (lock.py)
 """
@@ -26,6 +26,7 @@ from hashstream.table.change import Added, Change
 from hashstream.table.codes import View
 from hashstream.table.encoders import to_bytes
 from hashstream.table.errors import Overtaken, SegmentMissing, TableError, forked, not_opened, not_written
+from hashstream.table.file_segments import FileSegments
 from hashstream.table.image import image_of
 from hashstream.table.integrity import (
     check_config,
@@ -47,7 +48,7 @@ from hashstream.table.packing import (
     unpack_labels,
 )
 from hashstream.table.reservoir import Reservoir, Seats
-from hashstream.table.segments import FileSegments, Segments
+from hashstream.table.segments import Segments
 from hashstream.table.store import Batch, Store
 from hashstream.table.witness import Note, Witness
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from hashstream.table.file_segments import FileSegments
 from hashstream.table.packing import same_checksum
-from hashstream.table.segments import FileSegments
 
 __all__ = ["Ledger"]
 

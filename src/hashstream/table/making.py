@@ -9,10 +9,10 @@ from typing import Any
 from hashstream.hashers import OnlineHasher
 from hashstream.table.encoders import to_bytes
 from hashstream.table.errors import TableError
+from hashstream.table.file_segments import sync_folder
 from hashstream.table.folder import MANIFEST, WITNESS, FolderStore
 from hashstream.table.lock import LOCK, WriterLock
 from hashstream.table.manifest import Manifest
-from hashstream.table.segments import sync_folder
 
 __all__ = ["make_folder"]
 

@@ -29,9 +29,9 @@ import numpy as np
 
 from hashstream.table.errors import REOPEN, TableError, forked
 from hashstream.table.failpoints import reach
+from hashstream.table.file_segments import sync_folder
 from hashstream.table.lock import LOCK, holder
 from hashstream.table.packing import checked, checksum, pack, unpack
-from hashstream.table.segments import sync_folder
 
 __all__ = ["FORMAT", "Manifest"]
 

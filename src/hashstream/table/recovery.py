@@ -18,6 +18,7 @@ from hashstream.table.change import Change
 from hashstream.table.codes import View
 from hashstream.table.encoders import encoder_checksum, from_bytes, frozen
 from hashstream.table.errors import SegmentMissing, TableError
+from hashstream.table.file_segments import FileSegments
 from hashstream.table.folder import FolderStore
 from hashstream.table.ids import column_of
 from hashstream.table.image import from_image
@@ -31,7 +32,6 @@ from hashstream.table.integrity import (
 )
 from hashstream.table.packing import checked, unpack_labels
 from hashstream.table.reservoir import Reservoir, Seats
-from hashstream.table.segments import FileSegments
 
 __all__ = ["Recovered", "recover", "reread"]
 

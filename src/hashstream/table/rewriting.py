@@ -17,6 +17,7 @@ from hashstream.table.codes import Part, View
 from hashstream.table.encoders import to_bytes
 from hashstream.table.errors import SegmentMissing, TableError, not_written
 from hashstream.table.failpoints import reach
+from hashstream.table.file_segments import START, FileSegments, sync_folder
 from hashstream.table.folder import MANIFEST, WITNESS, FolderStore
 from hashstream.table.ids import column_of
 from hashstream.table.image import image_of
@@ -24,7 +25,6 @@ from hashstream.table.making import make_folder
 from hashstream.table.manifest import Manifest
 from hashstream.table.packing import checksum, pack_labels
 from hashstream.table.reservoir import Reservoir
-from hashstream.table.segments import START, FileSegments, sync_folder
 from hashstream.table.store import Store, left_of
 from hashstream.table.witness import Witness
 
