@@ -35,6 +35,7 @@ perf: $(STAMP)  ## every speed ratio: ours against the literal equations, the fl
 	$(BIN)/hashstream perf methods
 	$(BIN)/hashstream perf table
 	$(BIN)/hashstream perf threads
+	$(BIN)/hashstream perf scales
 
 asan: $(STAMP)  ## the kernels' tests under AddressSanitizer and UndefinedBehaviorSanitizer
 	$(BIN)/python tests/run_asan.py
