@@ -223,7 +223,7 @@ def test_bench_with_the_papers_settings(tmp_path: Path) -> None:
     rows = evaluate.Results(tmp_path / "results.csv").rows
     assert {row["method"] for row in rows} == {"LSH", "HCOH[paper]"}
     found = {row["method"]: row["value"] for row in rows if row["metric"] == "mAP[paper]"}
-    field = evaluate.Field.of(datasets.load("digits"))
+    field = evaluate.PreparedDataset.of(datasets.load("digits"))
     other = evaluate.Results(tmp_path / "other.csv")
     paper = evaluate.Job("HCOH", partial(hashstream.HCOH.from_paper, "mnist"), 8, 0)
     (look,) = evaluate.measure(paper, field, [300], other)
@@ -325,7 +325,7 @@ def test_workers_give_the_same_and_end_with_ctrl_c(tmp_path: Path) -> None:
     kept = evaluate.Results(file).rows
     together = {(row["method"], row["run"], row["n_train"], row["metric"]): row["value"] for row in kept}
     alone = evaluate.Results(tmp_path / "alone.csv")
-    field = evaluate.Field.of(datasets.load("digits"))
+    field = evaluate.PreparedDataset.of(datasets.load("digits"))
     methods = {"LSH": hashstream.LSH, "MIHash": hashstream.MIHash}
     evaluate.run(evaluate.jobs(methods, bits=[16], runs=1), field, alone)
     same = [
@@ -364,10 +364,10 @@ def test_the_bar_counts_rows_and_tells_errors() -> None:
     job = evaluate.Job("M", dict, 8, 0)
     with watch_jobs(console, "what: ", 2, 200) as watch:
         watch(evaluate.News(job, rows=100))
-        watch(evaluate.News(job, look=protocols.Look(100, {"mAP": 0.25}, "paper")))
+        watch(evaluate.News(job, look=protocols.Checkpoint(100, {"mAP": 0.25}, "paper")))
         watch(evaluate.News(job, done=True))
         watch(evaluate.News(job, rows=100, error="it ran away", done=True))
-        watch(evaluate.News(job, look=protocols.Look(100, {"old mAP": 0.5}, "paper")))
+        watch(evaluate.News(job, look=protocols.Checkpoint(100, {"old mAP": 0.5}, "paper")))
     said = console.file.getvalue()
     assert "M, 8 bits, run 0: it ran away" in said
     assert "what: 2 of 2: M, 8 bits, run 0, old mAP 0.500" in said

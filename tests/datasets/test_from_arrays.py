@@ -9,7 +9,7 @@ import pytest
 
 from hashstream import datasets
 from hashstream.datasets import from_arrays
-from hashstream.evaluate.protocols.course import Field
+from hashstream.evaluate.protocols.course import PreparedDataset
 
 Y = np.array([0, 1, 0])
 
@@ -114,7 +114,7 @@ def test_missing_labels_stay_missing(given: list[Any], y: list[Any], classes: tu
     with pytest.raises(ValueError, match=r"y\[1\] is missing: a split needs a label for every row"):
         datasets.split(data.y)
     with pytest.raises(ValueError, match="row 1 has no label, and an experiment needs one for every row"):
-        Field.of(data)
+        PreparedDataset.of(data)
 
 
 def test_bytes_that_are_no_text() -> None:

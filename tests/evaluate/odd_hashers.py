@@ -11,7 +11,7 @@ import numpy as np
 from threadpoolctl import threadpool_info
 
 from hashstream import LSH, DivergenceError
-from hashstream.evaluate.protocols import Course, Field, Paper
+from hashstream.evaluate.protocols import Course, Paper, PreparedDataset
 
 
 class Moving(LSH):
@@ -71,7 +71,7 @@ class InWorker(Paper):
 
     kind = "in-worker"
 
-    def course(self, field: Field, seed: int, *, ties: str = "paper") -> Course:
+    def course(self, field: PreparedDataset, seed: int, *, ties: str = "paper") -> Course:
         if not isinstance(field.X, np.memmap):
             raise TypeError(f"the features are a {type(field.X)}")
         if signal.SIGINT not in signal.pthread_sigmask(signal.SIG_BLOCK, []):

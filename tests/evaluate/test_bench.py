@@ -25,14 +25,14 @@ POINTS = [100, 200, 300]
 
 
 @pytest.fixture(scope="module")
-def field() -> evaluate.Field:
+def field() -> evaluate.PreparedDataset:
     rng = np.random.default_rng(0)
     y = np.repeat(np.arange(5), 120)
     X = (rng.standard_normal((5, 12))[y] + rng.standard_normal((600, 12))).astype(np.float32)
-    return evaluate.Field("blobs", X, y, protocols.Setting(per_class=10, stream=300, every=100))
+    return evaluate.PreparedDataset("blobs", X, y, protocols.Setting(per_class=10, stream=300, every=100))
 
 
-def run(field: evaluate.Field, path: Path, runs: int = 2) -> evaluate.Results:
+def run(field: evaluate.PreparedDataset, path: Path, runs: int = 2) -> evaluate.Results:
     results = evaluate.Results(path)
     for job in evaluate.jobs({"Moving": Moving}, bits=[8, 12], runs=runs):
         for _ in evaluate.measure(job, field, POINTS, results):
@@ -44,7 +44,7 @@ def without_times(results: evaluate.Results) -> list[dict[str, object]]:
     return [row for row in results.rows if row["metric"] not in ("train_seconds", "encode_seconds")]
 
 
-def test_rows_are_written_as_they_are_measured(field: evaluate.Field, tmp_path: Path) -> None:
+def test_rows_are_written_as_they_are_measured(field: evaluate.PreparedDataset, tmp_path: Path) -> None:
     results = evaluate.Results(tmp_path / "new" / "results.csv")
     (job,) = evaluate.jobs({"LSH": LSH}, bits=[16], runs=1)
     looks = evaluate.measure(job, field, POINTS, results)
@@ -58,7 +58,7 @@ def test_rows_are_written_as_they_are_measured(field: evaluate.Field, tmp_path: 
 
 
 def test_what_is_there_is_read_back_exactly_and_not_measured_again(
-    field: evaluate.Field, tmp_path: Path
+    field: evaluate.PreparedDataset, tmp_path: Path
 ) -> None:
     first = run(field, tmp_path / "results.csv")
     text = first.path.read_text()
@@ -70,7 +70,7 @@ def test_what_is_there_is_read_back_exactly_and_not_measured_again(
 
 @pytest.mark.parametrize("cut", [0.1, 0.5, 0.77, 0.999])
 def test_continued_after_a_cut_anywhere_equals_one_go(
-    field: evaluate.Field, tmp_path: Path, cut: float
+    field: evaluate.PreparedDataset, tmp_path: Path, cut: float
 ) -> None:
     whole = run(field, tmp_path / "whole.csv")
     text = whole.path.read_text()
@@ -81,7 +81,9 @@ def test_continued_after_a_cut_anywhere_equals_one_go(
     assert evaluate.Results(tmp_path / "cut.csv").rows == continued.rows
 
 
-def test_more_runs_and_the_other_rule_add_to_the_same_file(field: evaluate.Field, tmp_path: Path) -> None:
+def test_more_runs_and_the_other_rule_add_to_the_same_file(
+    field: evaluate.PreparedDataset, tmp_path: Path
+) -> None:
     before = run(field, tmp_path / "results.csv", runs=1)
     after = run(field, tmp_path / "results.csv", runs=2)
     assert after.rows[: len(before.rows)] == before.rows
@@ -96,7 +98,7 @@ def test_more_runs_and_the_other_rule_add_to_the_same_file(field: evaluate.Field
 @pytest.mark.parametrize("method", ["BSODH", "FROSH", "Moving"])
 def test_a_row_is_the_same_whichever_looks_are_asked_for_first(method: str, tmp_path: Path) -> None:
     """For batches, 256 and 2,000 rows, that do not fit between two looks."""
-    digits = evaluate.Field.of(datasets.load("digits"))
+    digits = evaluate.PreparedDataset.of(datasets.load("digits"))
     settings = {} if method == "BSODH" else {"batch_size": 256}
     made = {"BSODH": BSODH, "FROSH": FROSH, "Moving": Moving}[method]
     (job,) = evaluate.jobs({method: made}, bits=[16], runs=1, settings=settings)
@@ -117,7 +119,7 @@ def test_a_row_is_the_same_whichever_looks_are_asked_for_first(method: str, tmp_
     assert {n for n, _ in found} == {150, *range(100, 1501, 100)}
 
 
-def test_settings_are_part_of_the_name(field: evaluate.Field, tmp_path: Path) -> None:
+def test_settings_are_part_of_the_name(field: evaluate.PreparedDataset, tmp_path: Path) -> None:
     results = evaluate.Results(tmp_path / "results.csv")
     jobs = evaluate.jobs({"LSH": LSH}, bits=[8], runs=1, settings={"batch_size": 50, "feature_map": None})
     list(evaluate.measure(jobs[0], field, POINTS, results))

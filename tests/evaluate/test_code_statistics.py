@@ -1,3 +1,5 @@
+import sys
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -58,7 +60,7 @@ def test_healthy_codes_are_called_so():
 def test_pieces_do_not_change_the_result(monkeypatch):
     codes = np.random.default_rng(1).integers(0, 256, (300, 3), np.uint8)
     whole = hs.evaluate.code_statistics(codes)
-    monkeypatch.setattr("hashstream.evaluate.health._BITS", 7)
+    monkeypatch.setattr(sys.modules["hashstream.evaluate.code_statistics"], "_BITS", 7)
     cut = hs.evaluate.code_statistics(np.asfortranarray(codes))
     assert str(cut) == str(whole)
     np.testing.assert_array_equal(cut.ones, whole.ones)

@@ -56,7 +56,7 @@ class Recorder:
 
 
 @pytest.fixture(scope="module")
-def field() -> protocols.Field:
+def field() -> protocols.PreparedDataset:
     """Ten classes of different sizes, called by letters."""
     rng = np.random.default_rng(1)
     y = np.repeat(list("jihgfedcba"), np.arange(60, 110, 5))
@@ -64,21 +64,21 @@ def field() -> protocols.Field:
     X += rng.standard_normal(X.shape)
     order = rng.permutation(len(y))
     X, y = X[order].astype(np.float32), y[order]
-    return protocols.Field("letters", X, y, protocols.Setting(per_class=8, stream=600, every=100))
+    return protocols.PreparedDataset("letters", X, y, protocols.Setting(per_class=8, stream=600, every=100))
 
 
-def rows_of(field: protocols.Field, X: np.ndarray) -> np.ndarray:
+def rows_of(field: protocols.PreparedDataset, X: np.ndarray) -> np.ndarray:
     """Which rows of the field these are, also where features have exchanged places."""
     place = {row.tobytes(): i for i, row in enumerate(np.sort(field.X))}
     return np.array([place[row.tobytes()] for row in np.sort(X)])
 
 
-def follow(
-    protocol: Protocol, field: protocols.Field, points: tuple[int, ...] | None = None
-) -> tuple[Recorder, list[protocols.Look]]:
+def run_stream(
+    protocol: Protocol, field: protocols.PreparedDataset, points: tuple[int, ...] | None = None
+) -> tuple[Recorder, list[protocols.Checkpoint]]:
     hasher = Recorder()
     course, cuts = protocol.course(field, SEED), protocol.points(field)
-    return hasher, list(protocols.follow(hasher, course, points or cuts, cuts=cuts))
+    return hasher, list(protocols.run_stream(hasher, course, points or cuts, cuts=cuts))
 
 
 def average_precision(hasher: Recorder, query: np.ndarray, label: str, X: np.ndarray, y: np.ndarray) -> float:
@@ -96,15 +96,15 @@ def mean_ap(
 
 @pytest.mark.parametrize("protocol", EVERY, ids=lambda protocol: protocol.kind)
 def test_looks_have_what_is_promised_whichever_are_left_out(
-    protocol: Protocol, field: protocols.Field
+    protocol: Protocol, field: protocols.PreparedDataset
 ) -> None:
     points = protocol.points(field)
-    _, whole = follow(protocol, field)
+    _, whole = run_stream(protocol, field)
     assert tuple(look.n_train for look in whole) == points
     for look in whole:
         assert set(protocol.metrics()) <= set(look.scores)
         assert all(np.isfinite(value) for value in look.scores.values())
-    _, last = follow(protocol, field, points[-1:])
+    _, last = run_stream(protocol, field, points[-1:])
     for name, value in last[0].scores.items():
         assert name in SECONDS or value == whole[-1].scores[name]
     figures = [name for name in protocol.metrics() if name not in SECONDS]
@@ -113,7 +113,7 @@ def test_looks_have_what_is_promised_whichever_are_left_out(
 
 
 @pytest.mark.parametrize("protocol", EVERY, ids=lambda protocol: protocol.kind)
-def test_the_seed_decides(protocol: Protocol, field: protocols.Field) -> None:
+def test_the_seed_decides(protocol: Protocol, field: protocols.PreparedDataset) -> None:
     first, again, other = (protocol.course(field, seed) for seed in (0, 0, 1))
     np.testing.assert_array_equal(first.X, again.X)
     np.testing.assert_array_equal(first.y, again.y)
@@ -121,8 +121,8 @@ def test_the_seed_decides(protocol: Protocol, field: protocols.Field) -> None:
 
 
 @pytest.mark.parametrize("protocol", EVERY, ids=lambda protocol: protocol.kind)
-def test_queries_are_never_learned_from(protocol: Protocol, field: protocols.Field) -> None:
-    hasher, _ = follow(protocol, field)
+def test_queries_are_never_learned_from(protocol: Protocol, field: protocols.PreparedDataset) -> None:
+    hasher, _ = run_stream(protocol, field)
     learned = rows_of(field, hasher.stream[0])
     assert len(set(learned)) == len(learned)
     assert not set(learned) & set(field.split(SEED).queries)
@@ -130,9 +130,9 @@ def test_queries_are_never_learned_from(protocol: Protocol, field: protocols.Fie
         np.testing.assert_array_equal(field.y[learned], hasher.stream[1])
 
 
-def test_unseen_classes(field: protocols.Field) -> None:
+def test_unseen_classes(field: protocols.PreparedDataset) -> None:
     protocol = UnseenClasses()
-    hasher, looks = follow(protocol, field)
+    hasher, looks = run_stream(protocol, field)
     seen = set(hasher.stream[1])
     assert len(seen) == 7  # a quarter of ten, rounded up, is left out
     split = field.split(SEED)
@@ -148,7 +148,7 @@ def test_unseen_classes(field: protocols.Field) -> None:
 
 
 @pytest.mark.parametrize("share", [0.1, 0.3, 0.8])
-def test_no_choice_of_unseen_classes_runs_out_of_rows(field: protocols.Field, share: float) -> None:
+def test_no_choice_of_unseen_classes_runs_out_of_rows(field: protocols.PreparedDataset, share: float) -> None:
     protocol = UnseenClasses(share)
     last = protocol.points(field)[-1]
     lengths = [len(protocol.course(field, seed).y) for seed in range(20)]
@@ -156,10 +156,10 @@ def test_no_choice_of_unseen_classes_runs_out_of_rows(field: protocols.Field, sh
     assert all(len(set(protocol.course(field, seed).y)) == 10 - round(10 * share) for seed in range(3))
 
 
-def test_classes_arrive_in_turn(field: protocols.Field) -> None:
+def test_classes_arrive_in_turn(field: protocols.PreparedDataset) -> None:
     protocol = ClassIncremental()
     points = protocol.points(field)
-    hasher, looks = follow(protocol, field)
+    hasher, looks = run_stream(protocol, field)
     y = hasher.stream[1]
     stages = [y[a:b] for a, b in itertools.pairwise((0, *points))]
     assert len(stages) == 6  # as many as the setting has looks
@@ -205,9 +205,9 @@ def test_forgetting_is_the_fall_from_the_best_look() -> None:
 
 
 @pytest.mark.parametrize("share", [1.0, 0.5])
-def test_drift(field: protocols.Field, share: float) -> None:
+def test_drift(field: protocols.PreparedDataset, share: float) -> None:
     protocol = Drift(share)
-    hasher, looks = follow(protocol, field)
+    hasher, looks = run_stream(protocol, field)
     split, change = field.split(SEED), 300
     X, y = hasher.stream
     np.testing.assert_array_equal(X[:change], field.X[split.stream[:change]])
@@ -248,7 +248,7 @@ def test_recovery(curve: dict[int, float], rows: float) -> None:
 
 
 @pytest.mark.parametrize("rate", [0.0, 0.2, 1.0])
-def test_label_noise(field: protocols.Field, rate: float) -> None:
+def test_label_noise(field: protocols.PreparedDataset, rate: float) -> None:
     paper, noisy = Paper().course(field, SEED), LabelNoise(rate).course(field, SEED)
     np.testing.assert_array_equal(noisy.X, paper.X)
     assert (noisy.y != paper.y).sum() == round(rate * 600)
@@ -259,7 +259,7 @@ def test_label_noise(field: protocols.Field, rate: float) -> None:
         assert max(pairs.count(pair) for pair in set(pairs)) < 25
 
 
-def test_wrong_labels_are_only_learned_from(field: protocols.Field, tmp_path: Path) -> None:
+def test_wrong_labels_are_only_learned_from(field: protocols.PreparedDataset, tmp_path: Path) -> None:
     results = evaluate.Results(tmp_path / "results.csv")
     jobs = evaluate.jobs({"Moving": Moving}, bits=[12], runs=1)  # learns nothing from labels
     for protocol in (Paper(), LabelNoise(0.5)):
@@ -271,8 +271,8 @@ def test_wrong_labels_are_only_learned_from(field: protocols.Field, tmp_path: Pa
     assert values["paper"] == values["label-noise:0.5"] != []
 
 
-def test_validation_touches_the_stream_alone(field: protocols.Field) -> None:
-    hasher, (look,) = follow(Validation(), field)
+def test_validation_touches_the_stream_alone(field: protocols.PreparedDataset) -> None:
+    hasher, (look,) = run_stream(Validation(), field)
     split = field.split(SEED)
     learned = rows_of(field, hasher.stream[0])
     database, queries = (rows_of(field, X) for X in hasher.encoded)
@@ -290,7 +290,9 @@ def test_validation_touches_the_stream_alone(field: protocols.Field) -> None:
 def test_validation_leaves_half_of_a_rare_class_to_be_found() -> None:
     y = np.repeat(["often", "rare"], [490, 22])
     X = np.arange(512.0)[:, None] + np.zeros(3)
-    field = protocols.Field("lopsided", X, y, protocols.Setting(per_class=10, stream=200, every=100))
+    field = protocols.PreparedDataset(
+        "lopsided", X, y, protocols.Setting(per_class=10, stream=200, every=100)
+    )
     for seed in range(5):
         course = Validation().course(field, seed)
         in_stream = (y[field.split(seed).stream] == "rare").sum()
@@ -325,10 +327,12 @@ def test_names_of_no_protocol(text: str, says: str) -> None:
         protocols.named(text)
 
 
-def test_fields_that_are_too_small_for_a_question(field: protocols.Field) -> None:
+def test_fields_that_are_too_small_for_a_question(field: protocols.PreparedDataset) -> None:
     with pytest.raises(ValueError, match="10 classes, which leaves 1 to learn"):
         UnseenClasses(0.9).points(field)
-    short = protocols.Field("short", field.X, field.y, protocols.Setting(per_class=8, stream=9, every=9))
+    short = protocols.PreparedDataset(
+        "short", field.X, field.y, protocols.Setting(per_class=8, stream=9, every=9)
+    )
     with pytest.raises(ValueError, match="a stream of 9 rows has none for each of 10 classes"):
         ClassIncremental().points(short)
     with pytest.raises(ValueError, match="two looks at least"):
@@ -337,7 +341,7 @@ def test_fields_that_are_too_small_for_a_question(field: protocols.Field) -> Non
         ClassIncremental().course(field, 0).judge(Recorder(), 10)
 
 
-def test_hindsight_of_whole_runs_only(field: protocols.Field, tmp_path: Path) -> None:
+def test_hindsight_of_whole_runs_only(field: protocols.PreparedDataset, tmp_path: Path) -> None:
     """A run cut in the middle and continued says the same as one in a single go, and says nothing before its end."""
     jobs = evaluate.jobs({"Moving": Moving}, bits=[12], runs=2)
     for protocol in (Paper(), ClassIncremental(), Drift()):
@@ -358,7 +362,7 @@ def test_hindsight_of_whole_runs_only(field: protocols.Field, tmp_path: Path) ->
 
 
 def test_areas_under_the_papers_curves(tmp_path: Path) -> None:
-    field = evaluate.Field.of(datasets.load("digits"))
+    field = evaluate.PreparedDataset.of(datasets.load("digits"))
     results = evaluate.Results(tmp_path / "results.csv")
     evaluate.run(evaluate.jobs({"LSH": LSH}, bits=[16], runs=1), field, results, points=[500, 1500])
     values = {(row["n_train"], row["metric"]): row["value"] for row in results.rows}

@@ -32,20 +32,20 @@ class Recorder:
 
 
 @pytest.fixture(scope="module")
-def field() -> protocols.Field:
+def field() -> protocols.PreparedDataset:
     rng = np.random.default_rng(1)
     y = np.repeat(np.arange(4), 100)
     X = rng.standard_normal((4, 10))[y] + rng.standard_normal((400, 10))
-    return protocols.Field("blobs", X, y, protocols.Setting(per_class=10, stream=300, every=100))
+    return protocols.PreparedDataset("blobs", X, y, protocols.Setting(per_class=10, stream=300, every=100))
 
 
 def stream(
-    hasher: Recorder, field: protocols.Field, points: list[int], ties: str = "paper", **options: Any
+    hasher: Recorder, field: protocols.PreparedDataset, points: list[int], ties: str = "paper", **options: Any
 ) -> Any:
-    return protocols.follow(hasher, protocols.Paper().course(field, 2, ties=ties), points, **options)
+    return protocols.run_stream(hasher, protocols.Paper().course(field, 2, ties=ties), points, **options)
 
 
-def test_the_stream_is_learned_in_order_once_and_nothing_else(field: protocols.Field) -> None:
+def test_the_stream_is_learned_in_order_once_and_nothing_else(field: protocols.PreparedDataset) -> None:
     X, y, split = field.X, field.y, field.split(2)
     hasher, told = Recorder(), []
     seen = list(stream(hasher, field, [50, 200, 300], rows_at_once=40, progress=told.append))
@@ -56,7 +56,7 @@ def test_the_stream_is_learned_in_order_once_and_nothing_else(field: protocols.F
 
 
 @pytest.mark.parametrize("ties", ["paper", "aware"])
-def test_a_checkpoint_is_what_retrieval_says(field: protocols.Field, ties: str) -> None:
+def test_a_checkpoint_is_what_retrieval_says(field: protocols.PreparedDataset, ties: str) -> None:
     X, y, split = field.X, field.y, field.split(2)
     hasher = Recorder(drift=0.3)
     for at in stream(hasher, field, [100, 300], ties=ties):
@@ -73,7 +73,7 @@ def test_a_checkpoint_is_what_retrieval_says(field: protocols.Field, ties: str) 
         assert set(at.scores) - set(expected) == set(SECONDS)
 
 
-def test_rows(field: protocols.Field) -> None:
+def test_rows(field: protocols.PreparedDataset) -> None:
     (at,) = stream(Recorder(), field, [100])
     rows = at.rows(dataset="blobs", protocol="paper", method="random", bits=12, run=0)
     assert list(rows[0]) == ["dataset", "protocol", "method", "bits", "run", "n_train", "metric", "value"]
@@ -87,7 +87,7 @@ def test_rows(field: protocols.Field) -> None:
     assert values["encode_seconds"] == at.scores["encode_seconds"] >= 0
 
 
-def test_which_points_are_judged_changes_no_figure(field: protocols.Field) -> None:
+def test_which_points_are_judged_changes_no_figure(field: protocols.PreparedDataset) -> None:
     """Also of points within a piece, which end no piece."""
     cuts = {"cuts": [70, 140, 300], "rows_at_once": 50}
     whole = {
@@ -110,18 +110,18 @@ def test_which_points_are_judged_changes_no_figure(field: protocols.Field) -> No
     )  # it steps once a call: 150 and 190 are alike
 
 
-def test_training_time_only_grows(field: protocols.Field) -> None:
+def test_training_time_only_grows(field: protocols.PreparedDataset) -> None:
     spent = [at.scores["train_seconds"] for at in stream(Recorder(), field, [100, 200, 300])]
     assert spent == sorted(spent)
 
 
 @pytest.mark.parametrize("checkpoints", [[], [0, 100], [100, 100], [200, 100], [301]])
-def test_impossible_checkpoints_raise(field: protocols.Field, checkpoints: list[int]) -> None:
+def test_impossible_checkpoints_raise(field: protocols.PreparedDataset, checkpoints: list[int]) -> None:
     with pytest.raises(ValueError, match="checkpoint"):
         next(stream(Recorder(), field, checkpoints))
 
 
-def test_impossible_cuts_raise(field: protocols.Field) -> None:
+def test_impossible_cuts_raise(field: protocols.PreparedDataset) -> None:
     with pytest.raises(ValueError, match=r"cuts are \[100, 50\]"):
         next(stream(Recorder(), field, [100], cuts=[100, 50]))
 

@@ -32,11 +32,11 @@ HEAD = ",".join(evaluate.COLUMNS)
 
 
 @pytest.fixture(scope="module")
-def field() -> evaluate.Field:
+def field() -> evaluate.PreparedDataset:
     rng = np.random.default_rng(0)
     y = np.repeat(np.arange(5), 120)
     X = (rng.standard_normal((5, 12))[y] + rng.standard_normal((600, 12))).astype(np.float32)
-    return evaluate.Field("blobs", X, y, protocols.Setting(per_class=10, stream=300, every=100))
+    return evaluate.PreparedDataset("blobs", X, y, protocols.Setting(per_class=10, stream=300, every=100))
 
 
 def rows(*values: float) -> list[dict[str, object]]:
@@ -83,7 +83,7 @@ def test_of_rows_with_the_same_key_the_first_counts(tmp_path: Path) -> None:
 
 
 def test_what_another_has_added_is_read_before_and_not_added_again(
-    field: evaluate.Field, tmp_path: Path
+    field: evaluate.PreparedDataset, tmp_path: Path
 ) -> None:
     path = tmp_path / "results.csv"
     one, other = evaluate.Results(path), evaluate.Results(path)
@@ -110,7 +110,7 @@ with Results(Path(sys.argv[1])).writing():
 
 
 def test_one_process_measures_at_a_time_and_a_dead_one_is_in_nobodys_way(
-    field: evaluate.Field, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    field: evaluate.PreparedDataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(lock, "PATIENCE", 0.05)
     path = tmp_path / "results.csv"
@@ -148,7 +148,7 @@ def test_an_appending_moment_is_waited_for(tmp_path: Path) -> None:
     assert len(evaluate.Results(path).rows) == 1
 
 
-def test_other_data_under_the_same_name_is_refused(field: evaluate.Field, tmp_path: Path) -> None:
+def test_other_data_under_the_same_name_is_refused(field: evaluate.PreparedDataset, tmp_path: Path) -> None:
     results = evaluate.Results(tmp_path / "results.csv")
     job = evaluate.Job("Moving", odd.Moving, 8, 0)
     evaluate.run([job], field, results)
@@ -194,16 +194,18 @@ def test_a_fingerprint_is_of_all_labels_and_of_rows_from_end_to_end(monkeypatch:
 def test_a_field_has_the_mark_of_the_data_as_they_came() -> None:
     X = np.random.default_rng(0).standard_normal((60, 4)).astype(np.float32)
     data = from_arrays(X, np.arange(60) % 3, name="mine")
-    assert evaluate.Field.of(data).fingerprint == fingerprint(X, data.y)
+    assert evaluate.PreparedDataset.of(data).fingerprint == fingerprint(X, data.y)
 
 
 def test_one_class_is_refused() -> None:
     with pytest.raises(ValueError, match="mine has one class, 4: there is nothing to tell apart"):
-        evaluate.Field.of(from_arrays(np.eye(40), np.full(40, 4), name="mine"))
+        evaluate.PreparedDataset.of(from_arrays(np.eye(40), np.full(40, 4), name="mine"))
 
 
 @pytest.mark.parametrize("workers", [1, 2])
-def test_a_mistake_in_a_method_is_no_divergence(field: evaluate.Field, tmp_path: Path, workers: int) -> None:
+def test_a_mistake_in_a_method_is_no_divergence(
+    field: evaluate.PreparedDataset, tmp_path: Path, workers: int
+) -> None:
     results = evaluate.Results(tmp_path / "results.csv")
     jobs = [evaluate.Job("Mistaken", odd.Mistaken, 8, run) for run in range(2)]
     with pytest.raises(ZeroDivisionError) as raised:
@@ -212,11 +214,11 @@ def test_a_mistake_in_a_method_is_no_divergence(field: evaluate.Field, tmp_path:
     assert results.rows == []
 
 
-def test_summaries_count_the_runs_that_are_asked_for(field: evaluate.Field, tmp_path: Path) -> None:
+def test_summaries_count_the_runs_that_are_asked_for(field: evaluate.PreparedDataset, tmp_path: Path) -> None:
     results = evaluate.Results(tmp_path / "results.csv")
     for run, part in enumerate((0.2, 0.4, 0.9)):
         for n in (100, 200):
-            look = protocols.Look(n, dict.fromkeys(protocols.Paper().metrics(), part), "paper")
+            look = protocols.Checkpoint(n, dict.fromkeys(protocols.Paper().metrics(), part), "paper")
             results.append(look.rows(**evaluate.Job("M", odd.Moving, 8, run).columns("d")))
     for runs, mean in ((1, 0.2), (2, 0.3), (None, 0.5)):
         one, _ = evaluate.summarise(results, "d", ["mAP"], "paper", runs=runs)

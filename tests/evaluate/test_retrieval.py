@@ -155,7 +155,7 @@ def test_an_indicator_matrix_of_classes_is_class_labels(ties):
 def test_blocks_and_memory_order_change_nothing(ties, multi, monkeypatch):
     q_bits, q_labels, d_bits, d_labels = case(np.random.default_rng(8), 90, 20, q=9, multi=multi)
     whole = score(q_bits, q_labels, d_bits, d_labels, ties=ties)
-    for module in ("scores", "graded", "ties"):
+    for module in ("scores", "ndcg", "ties"):
         monkeypatch.setattr(f"hashstream.evaluate.{module}.BLOCK", 50)
     codes = np.asfortranarray(pack(d_bits))
     cut = hs.evaluate.retrieval(

@@ -35,11 +35,11 @@ class Flipping(LSH):
 
 
 @pytest.fixture(scope="module")
-def field() -> evaluate.Field:
-    return evaluate.Field.of(datasets.load("digits"))
+def field() -> evaluate.PreparedDataset:
+    return evaluate.PreparedDataset.of(datasets.load("digits"))
 
 
-def test_the_best_come_first_and_what_diverged_last(field: evaluate.Field, tmp_path: Path) -> None:
+def test_the_best_come_first_and_what_diverged_last(field: evaluate.PreparedDataset, tmp_path: Path) -> None:
     results = evaluate.Results(tmp_path / "results.csv")
     grid = {"flipped": (0.2, 0.0), "other": (1, 2, 3)}
     news: list[evaluate.News] = []
@@ -66,12 +66,12 @@ def test_the_best_come_first_and_what_diverged_last(field: evaluate.Field, tmp_p
     assert results.path.read_text() == text
 
 
-def test_only_the_stream_is_read(field: evaluate.Field, tmp_path: Path) -> None:
+def test_only_the_stream_is_read(field: evaluate.PreparedDataset, tmp_path: Path) -> None:
     """Test queries and the rest of the retrieval set are replaced by NaN, which every hasher refuses."""
     stream = field.split(0).stream
     X = np.full_like(field.X, np.nan)
     X[stream] = field.X[stream]
-    hidden = evaluate.Field("digits", X, field.y, field.setting)
+    hidden = evaluate.PreparedDataset("digits", X, field.y, field.setting)
     outcomes = [
         evaluate.tune(
             "FCOH",
@@ -113,7 +113,7 @@ def test_settings_are_the_same_in_every_trial() -> None:
     assert tried == [{"a": 2, "b": 3}, {"a": 1, "b": 3}]
 
 
-def test_what_cannot_be_tuned_is_refused(field: evaluate.Field, tmp_path: Path) -> None:
+def test_what_cannot_be_tuned_is_refused(field: evaluate.PreparedDataset, tmp_path: Path) -> None:
     results = evaluate.Results(tmp_path / "results.csv")
     with pytest.raises(ValueError, match="LSH has no settings that are tried by themselves"):
         evaluate.tune("LSH", LSH, field, results)

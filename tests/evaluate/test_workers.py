@@ -22,12 +22,12 @@ SECONDS = ("train_seconds", "encode_seconds")
 
 
 @pytest.fixture(scope="module")
-def field() -> evaluate.Field:
+def field() -> evaluate.PreparedDataset:
     """Wide enough that BLAS would use its threads."""
     rng = np.random.default_rng(0)
     y = np.repeat(np.arange(5), 120)
     X = (rng.standard_normal((5, 400))[y] + rng.standard_normal((600, 400))).astype(np.float32)
-    return evaluate.Field("blobs", X, y, protocols.Setting(per_class=10, stream=300, every=100))
+    return evaluate.PreparedDataset("blobs", X, y, protocols.Setting(per_class=10, stream=300, every=100))
 
 
 def figures(results: evaluate.Results) -> dict[tuple[Any, ...], float]:
@@ -39,7 +39,7 @@ def figures(results: evaluate.Results) -> dict[tuple[Any, ...], float]:
 
 
 def test_figures_do_not_depend_on_the_workers_and_all_survive_one_that_is_killed(
-    field: evaluate.Field, tmp_path: Path
+    field: evaluate.PreparedDataset, tmp_path: Path
 ) -> None:
     methods = {"FCOH": FCOH, "MIHash": MIHash, "RidgeHash": RidgeHash, "BSODH": BSODH}
     methods |= {"OneThread": odd.OneThread, "Diverging": odd.Diverging}
@@ -72,7 +72,7 @@ def test_figures_do_not_depend_on_the_workers_and_all_survive_one_that_is_killed
     assert rows[1] == rows[2] == dict.fromkeys(map(str, jobs), 300)  # those that never came, too
 
 
-def test_an_exception_in_a_worker_reaches_the_caller(field: evaluate.Field, tmp_path: Path) -> None:
+def test_an_exception_in_a_worker_reaches_the_caller(field: evaluate.PreparedDataset, tmp_path: Path) -> None:
     results = evaluate.Results(tmp_path / "results.csv")
     right = evaluate.Job("Moving", odd.Moving, 8, 0)
     wrong = evaluate.Job("Moving", odd.Moving, 8, 0, {"batch_size": 0})
@@ -94,7 +94,7 @@ def test_an_exception_that_cannot_be_sent_is_put_into_words() -> None:
 
 
 def test_one_thread_also_in_this_process_and_only_while_it_works(
-    field: evaluate.Field, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    field: evaluate.PreparedDataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked = []
     stable_scores = evaluate.scores.hamming.stable_scores
@@ -116,7 +116,7 @@ def test_one_thread_also_in_this_process_and_only_while_it_works(
 
 @pytest.mark.parametrize("others", [0, 1])
 def test_a_replacement_that_is_killed_before_it_is_ready(
-    field: evaluate.Field, monkeypatch: pytest.MonkeyPatch, others: int
+    field: evaluate.PreparedDataset, monkeypatch: pytest.MonkeyPatch, others: int
 ) -> None:
     """The workers that are left go on; where there is none, it is said, without advice on scripts."""
     made: list[workers._Worker] = []
@@ -153,7 +153,7 @@ def test_a_replacement_that_is_killed_before_it_is_ready(
 
 
 def test_what_cannot_be_sent_is_refused_before_anything_starts(
-    field: evaluate.Field, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    field: evaluate.PreparedDataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     class Local(odd.Moving):
         pass
@@ -176,7 +176,7 @@ def test_a_script_without_a_guard_is_told_so(tmp_path: Path) -> None:
         "from pathlib import Path\n"
         "from hashstream import LSH, datasets, evaluate\n"
         "print('imported')\n"
-        "field = evaluate.Field.of(datasets.load('digits'))\n"
+        "field = evaluate.PreparedDataset.of(datasets.load('digits'))\n"
         "jobs = evaluate.jobs({'LSH': LSH}, bits=[8], runs=3)\n"
         "evaluate.run(jobs, field, evaluate.Results(Path('results.csv')), workers=2)\n"
     )
@@ -194,7 +194,7 @@ def test_a_script_without_a_guard_is_told_so(tmp_path: Path) -> None:
     assert 1 <= done.stdout.count("imported") <= 3  # here, and in each worker at the most
 
 
-def test_impossible_numbers_of_workers_and_looks(field: evaluate.Field, tmp_path: Path) -> None:
+def test_impossible_numbers_of_workers_and_looks(field: evaluate.PreparedDataset, tmp_path: Path) -> None:
     results = evaluate.Results(tmp_path / "results.csv")
     jobs = evaluate.jobs({"Moving": odd.Moving}, bits=[8], runs=1)
     with pytest.raises(ValueError, match="workers is 0"):

@@ -13,7 +13,7 @@ from safetensors.numpy import load as read_tensors
 import hashstream as hs
 from hashstream.checks import class_stream
 from hashstream.hashers.okh_kernel import OKHKernel
-from hashstream.hashers.storage import _digest, to_bytes
+from hashstream.hashers.serialization import _digest, to_bytes
 
 DTYPES = {
     **{

@@ -8,7 +8,7 @@ from tests.fuzz.model_files import corpus, opened, sealed
 from tests.fuzz.model_mutations import mutated
 
 import hashstream as hs
-from hashstream.hashers.storage import from_bytes
+from hashstream.hashers.serialization import from_bytes
 
 
 def test_a_slice_of_the_cases() -> None:

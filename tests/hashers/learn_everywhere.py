@@ -17,7 +17,7 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 import hashstream as hs
-from hashstream.hashers.storage import to_bytes
+from hashstream.hashers.serialization import to_bytes
 
 
 def learned(name: str) -> str:

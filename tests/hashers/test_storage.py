@@ -12,7 +12,7 @@ from safetensors.numpy import save as write_tensors
 
 import hashstream as hs
 from hashstream.checks import class_stream, state_of
-from hashstream.hashers.storage import _digest, read_card
+from hashstream.hashers.serialization import _digest, read_card
 
 
 @pytest.fixture

@@ -16,9 +16,9 @@ from hashstream.checks import check_hasher, class_stream, state_of
 from hashstream.hashers.features import FeatureMap
 from hashstream.hashers.generators import pack_generator, unpack_generator
 from hashstream.hashers.okh_kernel import OKHKernel
+from hashstream.hashers.serialization import from_bytes, to_bytes
 from hashstream.hashers.sketch import orthogonal_rows
 from hashstream.hashers.state_fields import Array, Sizes, Whole
-from hashstream.hashers.storage import from_bytes, to_bytes
 from hashstream.table.encoders import frozen
 
 X, Y = class_stream(n=120, d=12)

@@ -26,7 +26,7 @@ def small_study(
 ) -> Study:
     """A study of blobs under the name of a data set, so that settings and printed figures are looked up."""
     X, y = blobs()
-    field = evaluate.Field(name, datasets.centred_unit(X), y, SETTING)
+    field = evaluate.PreparedDataset(name, datasets.centred_unit(X), y, SETTING)
     scale = Scale("small", bits=(8,), runs=runs, looks=looks)
     return Study(
         data=None,  # type: ignore[arg-type]  # experiments read the field

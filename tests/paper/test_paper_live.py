@@ -27,9 +27,11 @@ COURSE = live.Plan(1_500, 100)
 
 
 @pytest.fixture(scope="module")
-def digits() -> evaluate.Field:
+def digits() -> evaluate.PreparedDataset:
     X, y = load_digits(return_X_y=True)
-    return evaluate.Field("digits", datasets.centred_unit(X.astype(np.float32)), y, SETTINGS["digits"])
+    return evaluate.PreparedDataset(
+        "digits", datasets.centred_unit(X.astype(np.float32)), y, SETTINGS["digits"]
+    )
 
 
 def make() -> FCOH:
@@ -37,11 +39,11 @@ def make() -> FCOH:
 
 
 @pytest.fixture(scope="module")
-def found(digits: evaluate.Field) -> dict[str, dict[int, dict[str, float]]]:
+def found(digits: evaluate.PreparedDataset) -> dict[str, dict[int, dict[str, float]]]:
     return {policy: live.run_policy(make, policy, digits, 0, COURSE) for policy in live.POLICIES}
 
 
-def one_go(field: evaluate.Field, until: int) -> tuple[FCOH, np.ndarray]:
+def one_go(field: evaluate.PreparedDataset, until: int) -> tuple[FCOH, np.ndarray]:
     """A hasher that learned the first rows of the stream in the same batches, and the order of insertion."""
     split, hasher = field.split(0), make()
     for part in COURSE.parts():
@@ -53,7 +55,7 @@ def one_go(field: evaluate.Field, until: int) -> tuple[FCOH, np.ndarray]:
 
 @pytest.mark.parametrize("until", COURSE.looks)
 def test_eager_answers_as_codes_made_in_one_go(
-    found: dict[str, dict[int, dict[str, float]]], digits: evaluate.Field, until: int
+    found: dict[str, dict[int, dict[str, float]]], digits: evaluate.PreparedDataset, until: int
 ) -> None:
     hasher, order = one_go(digits, until)
     queries = live.asked(digits.split(0).queries, digits.y)
@@ -65,11 +67,11 @@ def test_eager_answers_as_codes_made_in_one_go(
 
 
 def test_eager_s_codes_are_those_of_the_functions_of_now(
-    monkeypatch: pytest.MonkeyPatch, digits: evaluate.Field
+    monkeypatch: pytest.MonkeyPatch, digits: evaluate.PreparedDataset
 ) -> None:
     seen: list[tuple[np.ndarray, np.ndarray, np.ndarray]] = []
 
-    def look(table: Any, field: evaluate.Field, queries: np.ndarray, measure: str) -> float:
+    def look(table: Any, field: evaluate.PreparedDataset, queries: np.ndarray, measure: str) -> float:
         rows = field.split(0).retrieval
         assert len(table) == len(rows)
         held = table.get(rows, features=False)
@@ -99,10 +101,12 @@ def test_who_refreshes_more_makes_more_codes_anew(found: dict[str, dict[int, dic
     assert found["Never"][1_500]["mAP"] < found["Eager"][1_500]["mAP"]
 
 
-def test_lazy_rests_while_queries_are_asked(monkeypatch: pytest.MonkeyPatch, digits: evaluate.Field) -> None:
+def test_lazy_rests_while_queries_are_asked(
+    monkeypatch: pytest.MonkeyPatch, digits: evaluate.PreparedDataset
+) -> None:
     counts: list[tuple[int, int]] = []
 
-    def look(table: Any, field: evaluate.Field, queries: np.ndarray, measure: str) -> float:
+    def look(table: Any, field: evaluate.PreparedDataset, queries: np.ndarray, measure: str) -> float:
         before = table.recoded
         time.sleep(0.02)  # 1,600 codes take a fraction of a millisecond
         counts.append((before, table.recoded))
@@ -127,7 +131,7 @@ def test_average_precision_is_that_of_retrieval() -> None:
     assert np.nanmean(live.average_precision(hits[:, :20])) == pytest.approx(scores["mAP@20"])
 
 
-def test_only_the_first_answers_count_where_that_is_the_measure(digits: evaluate.Field) -> None:
+def test_only_the_first_answers_count_where_that_is_the_measure(digits: evaluate.PreparedDataset) -> None:
     hasher, order = one_go(digits, 1_500)
     X, y = digits.X, digits.y
     queries = live.asked(digits.split(0).queries, y)
@@ -138,7 +142,7 @@ def test_only_the_first_answers_count_where_that_is_the_measure(digits: evaluate
     assert found[1_500]["mAP@50"] == pytest.approx(scores["mAP@50"], abs=1e-12)
 
 
-def test_queries_are_of_all_classes_alike(digits: evaluate.Field) -> None:
+def test_queries_are_of_all_classes_alike(digits: evaluate.PreparedDataset) -> None:
     queries = digits.split(0).queries
     some = live.asked(queries, digits.y)
     assert len(set(some.tolist())) == 100

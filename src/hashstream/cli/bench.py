@@ -112,7 +112,7 @@ def bench(
         check_settings(chosen, lengths, given if configuration is Settings.default else {})
         looks = _looks(checkpoints, asked)
         data = load_with_bar(dataset, console)
-        field = evaluate.Field.of(data)
+        field = evaluate.PreparedDataset.of(data)
         if configuration is Settings.paper:
             chosen, whose = paper_settings(chosen, field.dataset)
             if whose != field.dataset:
@@ -164,7 +164,7 @@ def _looks(text: str | None, protocol: protocols.Protocol) -> list[int]:
     return numbers(text, "--checkpoints")
 
 
-def _points(looks: list[int], protocol: protocols.Protocol, field: evaluate.Field) -> list[int]:
+def _points(looks: list[int], protocol: protocols.Protocol, field: evaluate.PreparedDataset) -> list[int]:
     usual = list(protocol.points(field))
     points = looks or usual
     if points[-1] > usual[-1]:

@@ -16,7 +16,7 @@ from hashstream import datasets
 from hashstream.cli.common import console, fail
 from hashstream.datasets.rows import ArrayRows, Rows, RowSource
 from hashstream.hashers import DivergenceError
-from hashstream.hashers.inputs import all_finite
+from hashstream.hashers.validation import all_finite
 from hashstream.table import Eager, Every, Gated, HashTable, Lazy, Never, Policy, Projected, TableError
 from hashstream.table.folder import FolderStore
 from hashstream.terminal import load_with_bar

@@ -78,7 +78,7 @@ def tune(
         for settings_tried in tuning.trials(values, given):
             check_settings(chosen, [bits], settings_tried)
         data = load_with_bar(dataset, console)
-        field = evaluate.Field.of(data)
+        field = evaluate.PreparedDataset.of(data)
         results = evaluate.Results(out / "results.csv")
         results.check_data(field.dataset, field.fingerprint)
         jobs = tuning.jobs_of(name, maker, tuning.trials(values, given), bits=bits, runs=runs)
@@ -160,7 +160,11 @@ def _show(found: list[evaluate.Trial], name: str, given: dict[str, Any], by: str
 
 
 def _say_how_to_judge(
-    best: evaluate.Trial, given: dict[str, Any], options: list[str], runs: int, field: evaluate.Field
+    best: evaluate.Trial,
+    given: dict[str, Any],
+    options: list[str],
+    runs: int,
+    field: evaluate.PreparedDataset,
 ) -> None:
     """The command that judges the best, with the runs that it was chosen by, and what their queries have to do with it.
 

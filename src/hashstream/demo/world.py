@@ -34,7 +34,7 @@ class World:
 
     @classmethod
     def of(cls, data: datasets.Dataset, n_bits: int, seed: int) -> World:
-        field = protocols.Field.of(data)
+        field = protocols.PreparedDataset.of(data)
         return cls(data, field.X, field.split(seed), n_bits, seed)
 
     @property

@@ -2,7 +2,7 @@
 
     from hashstream import FCOH, HCOH, datasets, evaluate
 
-    field = evaluate.Field.of(datasets.load("mnist"))
+    field = evaluate.PreparedDataset.of(datasets.load("mnist"))
     results = evaluate.Results(Path("results/results.csv"))
     jobs = evaluate.jobs({"FCOH": FCOH, "HCOH": HCOH}, bits=[32], runs=3)
     evaluate.run(jobs, field, results, protocol=evaluate.protocols.named("drift"))
@@ -19,8 +19,8 @@ from contextlib import closing
 from dataclasses import dataclass
 from typing import Any
 
-from hashstream.evaluate.job import Job, attend, jobs
-from hashstream.evaluate.protocols import Field, Look, Paper, Protocol, metric_row
+from hashstream.evaluate.job import Job, jobs, run_job
+from hashstream.evaluate.protocols import Checkpoint, Paper, PreparedDataset, Protocol, metric_row
 from hashstream.evaluate.results import DIVERGED, Results
 from hashstream.evaluate.workers import Ending, WorkerError, side_by_side
 from hashstream.hashers import DivergenceError
@@ -47,14 +47,14 @@ def pending(
 
 def measure(
     job: Job,
-    field: Field,
+    field: PreparedDataset,
     points: Sequence[int],
     results: Results,
     *,
     protocol: Protocol | None = None,
     ties: str = "paper",
     progress: Callable[[int], None] | None = None,
-) -> Iterator[Look]:
+) -> Iterator[Checkpoint]:
     """Stream the job's hasher, append what each pending point shows to the results, and yield it.
 
     A hasher that diverges has this appended, too, and the exception goes on.
@@ -74,7 +74,7 @@ def measure(
             progress(rows)
 
     try:
-        for look in attend(job, field, protocol, missing, ties, count):
+        for look in run_job(job, field, protocol, missing, ties, count):
             results.append(look.rows(**columns))
             yield look
     except DivergenceError:
@@ -95,14 +95,14 @@ class News:
 
     job: Job
     rows: int = 0
-    look: Look | None = None
+    look: Checkpoint | None = None
     error: str = ""
     done: bool = False
 
 
 def run(
     jobs: Sequence[Job],
-    field: Field,
+    field: PreparedDataset,
     results: Results,
     *,
     protocol: Protocol | None = None,
@@ -148,7 +148,7 @@ def run(
 
 def _run(
     jobs: Sequence[Job],
-    field: Field,
+    field: PreparedDataset,
     results: Results,
     protocol: Protocol,
     points: Sequence[int],
@@ -183,7 +183,7 @@ def _run(
 
 def _in_parallel(
     todo: Sequence[tuple[Job, list[int]]],
-    field: Field,
+    field: PreparedDataset,
     results: Results,
     protocol: Protocol,
     ties: str,
@@ -194,7 +194,7 @@ def _in_parallel(
     with closing(side_by_side(todo, field, protocol, ties, workers)) as events:
         for job, event in events:
             columns = job.columns(field.dataset, protocol.name)
-            if isinstance(event, Look):
+            if isinstance(event, Checkpoint):
                 results.append(event.rows(**columns))
                 tell(News(job, look=event))
             elif isinstance(event, Ending):

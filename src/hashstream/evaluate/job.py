@@ -9,10 +9,10 @@ from typing import Any
 
 from threadpoolctl import threadpool_limits
 
-from hashstream.evaluate.protocols import Field, Look, Protocol, Streamed, follow
+from hashstream.evaluate.protocols import Checkpoint, PreparedDataset, Protocol, Streamed, run_stream
 from hashstream.evaluate.results import COLUMNS
 
-__all__ = ["MEASURING", "Job", "attend", "jobs"]
+__all__ = ["MEASURING", "Job", "jobs", "run_job"]
 
 MEASURING = "While measuring "
 """How the note on an exception begins that names the job."""
@@ -65,14 +65,14 @@ def jobs(
     ]
 
 
-def attend(
+def run_job(
     job: Job,
-    field: Field,
+    field: PreparedDataset,
     protocol: Protocol,
     points: Sequence[int],
     ties: str,
     progress: Callable[[int], None],
-) -> Iterator[Look]:
+) -> Iterator[Checkpoint]:
     """Stream the job's hasher through the protocol's course, and yield what it shows at each of `points`.
 
     The stream comes in the pieces of the protocol's own points whichever are asked for, so that one row of results
@@ -84,7 +84,7 @@ def attend(
     with threadpool_limits(1), _named(job):
         hasher = job.method(n_bits=job.bits, random_state=job.run, **job.settings)
         course = protocol.course(field, job.run, ties=ties)
-    looks = follow(hasher, course, points, cuts=protocol.points(field), progress=progress)
+    looks = run_stream(hasher, course, points, cuts=protocol.points(field), progress=progress)
     while True:
         with threadpool_limits(1), _named(job):  # not while the caller has the look
             look = next(looks, None)

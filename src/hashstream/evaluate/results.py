@@ -95,7 +95,7 @@ class Results:
     def check_data(self, dataset: str, fingerprint: str) -> None:
         """ValueError where rows of a data set with this name came from other data.
 
-        fingerprint: of the data at hand, `Field.fingerprint`.
+        fingerprint: of the data at hand, `PreparedDataset.fingerprint`.
         """
         known = self._fingerprints().get(dataset, fingerprint)
         if known != fingerprint:

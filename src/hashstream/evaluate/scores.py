@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from hashstream import hamming
-from hashstream.evaluate.graded import GradedCounter
 from hashstream.evaluate.inputs import check_codes, check_cutoffs, match_labels
+from hashstream.evaluate.ndcg import GradedCounter
 from hashstream.evaluate.ties import BLOCK, TiedRanking
 
 __all__ = ["Scores", "retrieval", "row_name"]

@@ -2,7 +2,7 @@
 
     from hashstream import FCOH, datasets, evaluate
 
-    field = evaluate.Field.of(datasets.load("mnist"))
+    field = evaluate.PreparedDataset.of(datasets.load("mnist"))
     results = evaluate.Results(Path("tuning/results.csv"))
     best = evaluate.tune("FCOH", FCOH, field, results, bits=32)[0]
     best.settings, best.mean
@@ -23,7 +23,7 @@ from typing import Any
 
 from hashstream.evaluate.bench import News, pending, run
 from hashstream.evaluate.job import Job
-from hashstream.evaluate.protocols import Field, Streamed, Validation, metric_row
+from hashstream.evaluate.protocols import PreparedDataset, Streamed, Validation, metric_row
 from hashstream.evaluate.results import Results
 
 __all__ = ["GRIDS", "Trial", "check_metric", "jobs_of", "left", "trials", "tune"]
@@ -115,7 +115,7 @@ def jobs_of(
     return [Job(name, method, bits, run, one) for run in range(runs) for one in tried]
 
 
-def left(jobs: Sequence[Job], field: Field, results: Results) -> list[Job]:
+def left(jobs: Sequence[Job], field: PreparedDataset, results: Results) -> list[Job]:
     """Those jobs that the results do not have yet."""
     protocol = Validation()
     points = protocol.points(field)
@@ -127,7 +127,7 @@ def left(jobs: Sequence[Job], field: Field, results: Results) -> list[Job]:
 def tune(
     name: str,
     method: Callable[..., Streamed],
-    field: Field,
+    field: PreparedDataset,
     results: Results,
     *,
     bits: int = 32,

@@ -26,8 +26,8 @@ from typing import Any
 
 import numpy as np
 
-from hashstream.evaluate.job import Job, attend
-from hashstream.evaluate.protocols import Field, Look, Protocol
+from hashstream.evaluate.job import Job, run_job
+from hashstream.evaluate.protocols import Checkpoint, PreparedDataset, Protocol
 from hashstream.hashers import DivergenceError
 
 __all__ = ["Ending", "WorkerError", "side_by_side"]
@@ -52,13 +52,13 @@ class Ending:
     lost: str = ""
 
 
-Event = int | Look | Ending
+Event = int | Checkpoint | Ending
 """What a job reports: rows learned since the last time, a look, its end."""
 
 
 def side_by_side(
     todo: Sequence[tuple[Job, Sequence[int]]],
-    field: Field,
+    field: PreparedDataset,
     protocol: Protocol,
     ties: str,
     workers: int,
@@ -206,7 +206,7 @@ def _sent(thing: Any, name: object) -> bytes:
 # ---- in the worker
 
 
-def _serve(pipe: Connection, features: str, field: Field, protocol: Protocol, ties: str) -> None:
+def _serve(pipe: Connection, features: str, field: PreparedDataset, protocol: Protocol, ties: str) -> None:
     """What a worker process does until its parent ends it, or is gone."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
@@ -218,7 +218,9 @@ def _serve(pipe: Connection, features: str, field: Field, protocol: Protocol, ti
         return  # nobody listens any more
 
 
-def _work(pipe: Connection, data: bytes, field: Field, protocol: Protocol, ties: str) -> Ending | Exception:
+def _work(
+    pipe: Connection, data: bytes, field: PreparedDataset, protocol: Protocol, ties: str
+) -> Ending | Exception:
     """Attend one job and report, up to its end, which is returned."""
     learned = told = 0
     clock = time.monotonic()
@@ -237,7 +239,7 @@ def _work(pipe: Connection, data: bytes, field: Field, protocol: Protocol, ties:
 
     try:
         job, missing = pickle.loads(data)
-        for look in attend(job, field, protocol, missing, ties, count):
+        for look in run_job(job, field, protocol, missing, ties, count):
             tell()
             pipe.send(look)
         ending: Ending | Exception = Ending(learned)

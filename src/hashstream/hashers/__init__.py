@@ -16,8 +16,8 @@ from hashstream.hashers.okh import OKH
 from hashstream.hashers.osh import OSH
 from hashstream.hashers.registry import methods, register
 from hashstream.hashers.ridge import RidgeHash
+from hashstream.hashers.serialization import load, save
 from hashstream.hashers.sketchhash import SketchHash
-from hashstream.hashers.storage import load, save
 
 __all__ = [
     "BSODH",

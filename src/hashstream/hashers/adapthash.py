@@ -32,9 +32,9 @@ from scipy.special import expit
 from hashstream.hashers.adapthash_kernel import KERNEL, PAIRS, Block, dense_pairs, is_wide
 from hashstream.hashers.base import initial_projection
 from hashstream.hashers.errors import DivergenceError
-from hashstream.hashers.inputs import is_positive
 from hashstream.hashers.pairs import PairHasher
 from hashstream.hashers.state_fields import Array, Field, Whole
+from hashstream.hashers.validation import is_positive
 
 __all__ = ["AdaptHash"]
 

@@ -18,10 +18,10 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
 from hashstream.hashers.features import FeatureMap, check_feature_map, warmed_up
-from hashstream.hashers.inputs import all_finite, check_count, check_finite, check_numbers, check_rows
 from hashstream.hashers.labels import LabelBook, Labels, as_labels, labelled
 from hashstream.hashers.state_fields import Field
 from hashstream.hashers.threads import lock_of, on_one_thread
+from hashstream.hashers.validation import all_finite, check_count, check_finite, check_numbers, check_rows
 
 __all__ = ["MAX_BITS", "OnlineHasher"]
 

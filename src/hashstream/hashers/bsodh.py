@@ -33,9 +33,9 @@ from scipy.sparse import csc_array
 
 from hashstream.hashers.base import OnlineHasher, initial_projection
 from hashstream.hashers.errors import DivergenceError
-from hashstream.hashers.inputs import is_positive
 from hashstream.hashers.labels import Labels
 from hashstream.hashers.state_fields import MAX_COUNT, Array, Field
+from hashstream.hashers.validation import is_positive
 
 __all__ = ["BSODH"]
 

@@ -25,9 +25,9 @@ import numpy as np
 
 from hashstream.hashers.base import OnlineHasher
 from hashstream.hashers.errors import DivergenceError
-from hashstream.hashers.inputs import is_positive
 from hashstream.hashers.labels import Labels
 from hashstream.hashers.state_fields import Array, Field, Real, Whole
+from hashstream.hashers.validation import is_positive
 
 __all__ = ["ClassifierHash"]
 

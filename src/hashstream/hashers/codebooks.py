@@ -13,9 +13,9 @@ from typing import Any, ClassVar
 import numpy as np
 
 from hashstream.hashers.base import OnlineHasher
-from hashstream.hashers.inputs import check_count
 from hashstream.hashers.labels import Labels
 from hashstream.hashers.state_fields import Array, Field
+from hashstream.hashers.validation import check_count
 
 __all__ = [
     "ROWS",

@@ -42,10 +42,10 @@ from hashstream.hashers.fcoh_steps import (
     take_steps,
     walk,
 )
-from hashstream.hashers.inputs import check_count, is_positive
 from hashstream.hashers.labels import Labels
 from hashstream.hashers.row_scale import RowScale
 from hashstream.hashers.state_fields import MAX_COUNT, Array, Field, Flag, ListOf, Real, Whole
+from hashstream.hashers.validation import check_count, is_positive
 
 __all__ = ["FCOH"]
 

@@ -17,8 +17,8 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from sklearn.base import BaseEstimator
 
-from hashstream.hashers.inputs import check_count, check_numbers, is_positive
 from hashstream.hashers.state_fields import Array, Field, Real
+from hashstream.hashers.validation import check_count, check_numbers, is_positive
 
 __all__ = ["CenterUnit", "FeatureMap", "RBFAnchors", "check_feature_map", "warmed_up"]
 

@@ -27,9 +27,9 @@ import numpy as np
 from hashstream.hashers.base import initial_projection
 from hashstream.hashers.codebooks import ROWS, CodewordHasher, hadamard_codebook
 from hashstream.hashers.codeword_steps import check_step, piece_rows, take_steps, unit_rows
-from hashstream.hashers.inputs import check_flag, is_positive
 from hashstream.hashers.labels import Labels
 from hashstream.hashers.state_fields import Array, Field
+from hashstream.hashers.validation import check_flag, is_positive
 
 __all__ = ["HCOH"]
 

@@ -29,9 +29,9 @@ from hashstream.hashers.base import initial_projection
 from hashstream.hashers.codebooks import ROWS, CodewordHasher, hadamard_codebook
 from hashstream.hashers.codeword_steps import check_step, piece_rows, take_steps
 from hashstream.hashers.features import RBFAnchors
-from hashstream.hashers.inputs import is_positive
 from hashstream.hashers.labels import Labels
 from hashstream.hashers.state_fields import MAX_COUNT, Array, Field
+from hashstream.hashers.validation import is_positive
 
 __all__ = ["HMOH"]
 

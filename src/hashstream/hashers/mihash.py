@@ -32,10 +32,10 @@ import numpy as np
 
 from hashstream.hashers.base import MAX_BITS, OnlineHasher, initial_projection
 from hashstream.hashers.errors import DivergenceError
-from hashstream.hashers.inputs import check_count, is_positive
 from hashstream.hashers.labels import Labels
 from hashstream.hashers.mihash_kernel import KERNEL, kernel_steps
 from hashstream.hashers.state_fields import Array, Either, Field, Real, Whole
+from hashstream.hashers.validation import check_count, is_positive
 
 __all__ = ["MIHash", "Piece", "gradient", "take_steps", "twin_steps"]
 

@@ -28,11 +28,11 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from hashstream.hashers.base import initial_projection
-from hashstream.hashers.inputs import is_positive
 from hashstream.hashers.okh_kernel import OKHKernel
 from hashstream.hashers.okh_pairs import learn_pairs
 from hashstream.hashers.pairs import PairHasher
 from hashstream.hashers.state_fields import Array, Field
+from hashstream.hashers.validation import is_positive
 
 __all__ = ["OKH"]
 

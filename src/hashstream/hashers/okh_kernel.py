@@ -8,8 +8,8 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from hashstream.hashers.features import NAMES, FeatureMap
-from hashstream.hashers.inputs import check_count, is_positive
 from hashstream.hashers.state_fields import Array, Field, Real
+from hashstream.hashers.validation import check_count, is_positive
 
 __all__ = ["OKHKernel"]
 

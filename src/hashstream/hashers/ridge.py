@@ -29,12 +29,12 @@ from sklearn.utils.validation import check_is_fitted
 
 from hashstream.hashers.codebooks import MAX_CLASSES, CodewordHasher, grow, hadamard_codebook
 from hashstream.hashers.errors import DivergenceError
-from hashstream.hashers.inputs import check_count, is_positive
 from hashstream.hashers.labels import LabelBook, Labels
 from hashstream.hashers.row_scale import LONG, MOVED, RowScale, times_power_of_two
 from hashstream.hashers.sketch import MAX_SIZE, Sketch, check_places
 from hashstream.hashers.state_fields import Array, Field, Real, Whole
 from hashstream.hashers.threads import on_one_thread
+from hashstream.hashers.validation import check_count, is_positive
 
 __all__ = ["RidgeHash"]
 

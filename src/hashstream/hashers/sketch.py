@@ -20,8 +20,8 @@ from scipy.linalg import svd
 
 from hashstream.hashers.base import OnlineHasher, initial_projection
 from hashstream.hashers.errors import DivergenceError
-from hashstream.hashers.inputs import check_count
 from hashstream.hashers.state_fields import Array, Field, Real, Whole
+from hashstream.hashers.validation import check_count
 
 __all__ = [
     "MAX_SIZE",

@@ -23,7 +23,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from hashstream.hashers.inputs import all_finite
+from hashstream.hashers.validation import all_finite
 
 __all__ = ["MAX_COUNT", "Array", "Either", "Field", "Flag", "ListOf", "Real", "Sizes", "Whole"]
 

@@ -18,7 +18,7 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from hashstream.evaluate import Job, News
-from hashstream.evaluate.protocols import Field
+from hashstream.evaluate.protocols import PreparedDataset
 from hashstream.hashers import DivergenceError, OnlineHasher
 from hashstream.paper.lineup import Contestant
 from hashstream.paper.study import Study
@@ -183,7 +183,7 @@ def _there(study: Study, one: Contestant, policy: str, run: int) -> bool:
 def run_policy(
     make: Callable[[], OnlineHasher],
     policy: str,
-    field: Field,
+    field: PreparedDataset,
     seed: int,
     course: Plan,
     *,
@@ -226,7 +226,7 @@ def run_policy(
     return found
 
 
-def _learn(hasher: OnlineHasher, field: Field, stream: np.ndarray, course: Plan) -> float:
+def _learn(hasher: OnlineHasher, field: PreparedDataset, stream: np.ndarray, course: Plan) -> float:
     """Seconds to learn the same batches, with nothing else to do."""
     spent = 0.0
     for part in course.parts():
@@ -244,7 +244,7 @@ def asked(queries: np.ndarray, y: np.ndarray) -> np.ndarray:
     return np.asarray(of_class[some])
 
 
-def answers(table: HashTable, field: Field, queries: np.ndarray, measure: str) -> float:
+def answers(table: HashTable, field: PreparedDataset, queries: np.ndarray, measure: str) -> float:
     """mAP of the table's own answers; ids are rows of the field. For "mAP@N", over the first N of them."""
     _, _, cut = measure.partition("@")
     k, scores = int(cut) if cut else len(table), []

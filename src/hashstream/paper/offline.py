@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from hashstream.evaluate import Job
-from hashstream.evaluate.protocols import Course, Field, Paper, Streamed, metric_row
+from hashstream.evaluate.protocols import Course, Paper, PreparedDataset, Streamed, metric_row
 from hashstream.hashers import methods
 from hashstream.paper.beside import counterpart, measured, over, survivors
 from hashstream.paper.beside import seconds as written
@@ -41,7 +41,7 @@ class Offline(Paper):
     kind = NAME
     question = "What does learning anew from all data at each stage give, and cost?"
 
-    def course(self, field: Field, seed: int, *, ties: str = "paper") -> Course:
+    def course(self, field: PreparedDataset, seed: int, *, ties: str = "paper") -> Course:
         course = super().course(field, seed, ties=ties)
 
         def look(hasher: Streamed, n_train: int) -> dict[str, float]:

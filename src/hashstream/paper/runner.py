@@ -16,7 +16,7 @@ import numpy as np
 
 from hashstream import datasets, evaluate, pictures
 from hashstream.datasets import Dataset
-from hashstream.evaluate.protocols import SETTINGS, Field
+from hashstream.evaluate.protocols import SETTINGS, PreparedDataset
 from hashstream.paper import origin, report
 from hashstream.paper.experiments import EXPERIMENTS
 from hashstream.paper.study import FULL, Section, Study, Watching, quick
@@ -71,7 +71,7 @@ def run(
         )
     if measure or dataset not in SETTINGS:
         data = load(dataset)
-        field = Field.of(data)
+        field = PreparedDataset.of(data)
     else:
         data, field = _without_data(dataset)
     with _results(out, measure) as results:
@@ -123,12 +123,12 @@ def _results(out: Path, measure: bool) -> Iterator[evaluate.Results]:
         yield evaluate.Results(copy)
 
 
-def _without_data(dataset: str) -> tuple[Dataset, Field]:
+def _without_data(dataset: str) -> tuple[Dataset, PreparedDataset]:
     """A data set's name and setting with no rows in it: all that showing needs."""
     nothing, labels = np.empty((0, 0), np.float32), np.empty(0, np.int64)
     entry = datasets.CATALOGUE.get(dataset)
     data = Dataset(dataset, nothing, labels, None, "rows measured before", entry.note if entry else "")
-    return data, Field(dataset, nothing, labels, SETTINGS[dataset])
+    return data, PreparedDataset(dataset, nothing, labels, SETTINGS[dataset])
 
 
 def command(name: str, dataset: str, study: Study, out: Path) -> str:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from hashstream import evaluate
 from hashstream.datasets import Dataset
-from hashstream.evaluate.protocols import Field, Paper, Protocol, metric_row
+from hashstream.evaluate.protocols import Paper, PreparedDataset, Protocol, metric_row
 from hashstream.paper.lineup import Contestant, lineup
 
 if TYPE_CHECKING:
@@ -162,7 +162,7 @@ class Study:
     """
 
     data: Dataset
-    field: Field
+    field: PreparedDataset
     results: evaluate.Results
     scale: Scale
     also: dict[str, Callable[..., Any]] = default(default_factory=dict)

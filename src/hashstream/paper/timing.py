@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from hashstream.evaluate.protocols import Course, Field, Protocol, Streamed
+from hashstream.evaluate.protocols import Course, PreparedDataset, Protocol, Streamed
 from hashstream.hashers.mutual_information import gate, has_moved, reservoir_mutual_information
 
 __all__ = ["BITS", "NAME", "Times", "encoding_seconds", "gated_rebuilds"]
@@ -36,7 +36,7 @@ class Times(Protocol):
     def highlights(self, points: Sequence[int]) -> list[tuple[int, str]]:
         return [(points[-1], metric) for metric in self.metrics()]
 
-    def course(self, field: Field, seed: int, *, ties: str = "paper") -> Course:
+    def course(self, field: PreparedDataset, seed: int, *, ties: str = "paper") -> Course:
         """encode_seconds: one rebuild of the table, the median of several at the end of the stream.
         updates: how often equal input may have got another code (`version_`), NaN where a method does not say."""
         split = field.split(seed)

@@ -9,9 +9,9 @@ import numpy as np
 from hashstream import hamming
 from hashstream.hashers import LSH, OnlineHasher
 from hashstream.hashers.base import block_rows, parameter_names, state
-from hashstream.hashers.inputs import check_finite
-from hashstream.hashers.storage import from_bytes, to_bytes
+from hashstream.hashers.serialization import from_bytes, to_bytes
 from hashstream.hashers.threads import on_one_thread
+from hashstream.hashers.validation import check_finite
 from hashstream.table.packing import checksum
 
 __all__ = ["encode", "encoder_checksum", "from_bytes", "frozen", "is_plain", "let_others_run", "to_bytes"]

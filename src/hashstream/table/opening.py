@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from hashstream.hashers import OnlineHasher
-from hashstream.hashers.inputs import check_count
+from hashstream.hashers.validation import check_count
 from hashstream.table.codes import View
 from hashstream.table.encoders import encoder_checksum, frozen
 from hashstream.table.errors import SegmentMissing, TableError

@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from hashstream.hashers import OnlineHasher
-from hashstream.hashers.inputs import check_count, is_positive
 from hashstream.hashers.mutual_information import gate, has_moved, reservoir_mutual_information
+from hashstream.hashers.validation import check_count, is_positive
 from hashstream.table.reservoir import Reservoir
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from typing import Any, Self
 import numpy as np
 
 from hashstream.hashers import OnlineHasher
-from hashstream.hashers.inputs import check_count, check_rows, without_names
+from hashstream.hashers.validation import check_count, check_rows, without_names
 from hashstream.table import opening, upkeep
 from hashstream.table.codes import View, locate
 from hashstream.table.errors import Overtaken, SegmentMissing, TableError

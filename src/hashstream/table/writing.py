@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 
 from hashstream.hashers import OnlineHasher
-from hashstream.hashers.inputs import check_count, check_finite, check_rows, without_names
 from hashstream.hashers.labels import as_labels, labelled
+from hashstream.hashers.validation import check_count, check_finite, check_rows, without_names
 from hashstream.table import upkeep
 from hashstream.table.change import Added, Change, Recoded
 from hashstream.table.codes import View

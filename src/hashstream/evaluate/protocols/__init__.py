@@ -1,7 +1,7 @@
 """Which stream a method is given, when it is looked at, and what is asked: one file for each question.
 
-course = Paper().course(Field.of(datasets.load("mnist")), seed=0)
-for look in follow(FCOH(32), course, [2_000, 20_000]):
+course = Paper().course(PreparedDataset.of(datasets.load("mnist")), seed=0)
+for look in run_stream(FCOH(32), course, [2_000, 20_000]):
     print(look.n_train, look.scores["mAP"])
 """
 
@@ -10,7 +10,14 @@ from __future__ import annotations
 from dataclasses import fields, replace
 
 from hashstream.evaluate.protocols.class_incremental import ClassIncremental
-from hashstream.evaluate.protocols.course import Course, Field, Look, Streamed, follow, metric_row
+from hashstream.evaluate.protocols.course import (
+    Checkpoint,
+    Course,
+    PreparedDataset,
+    Streamed,
+    metric_row,
+    run_stream,
+)
 from hashstream.evaluate.protocols.drift import Drift
 from hashstream.evaluate.protocols.label_noise import LabelNoise
 from hashstream.evaluate.protocols.paper import Paper
@@ -22,22 +29,22 @@ from hashstream.evaluate.protocols.validation import Validation
 __all__ = [
     "PROTOCOLS",
     "SETTINGS",
+    "Checkpoint",
     "ClassIncremental",
     "Course",
     "Curves",
     "Drift",
-    "Field",
     "LabelNoise",
-    "Look",
     "Paper",
+    "PreparedDataset",
     "Protocol",
     "Setting",
     "Streamed",
     "UnseenClasses",
     "Validation",
-    "follow",
     "metric_row",
     "named",
+    "run_stream",
     "setting_of",
 ]
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hashstream.evaluate.protocols.course import Course, Field, Streamed, ask, encode
+from hashstream.evaluate.protocols.course import Course, PreparedDataset, Streamed, ask, encode
 from hashstream.evaluate.protocols.protocol import Curves, Protocol
 
 __all__ = ["ClassIncremental"]
@@ -30,17 +30,17 @@ class ClassIncremental(Protocol):
     def metrics(self) -> tuple[str, ...]:
         return ("mAP", "new mAP", "stage 1 mAP", "encode_seconds", "train_seconds")
 
-    def points(self, field: Field) -> tuple[int, ...]:
+    def points(self, field: PreparedDataset) -> tuple[int, ...]:
         """Where each stage ends.
 
         >>> from hashstream import datasets
-        >>> ClassIncremental().points(Field.of(datasets.load("digits")))[:3]
+        >>> ClassIncremental().points(PreparedDataset.of(datasets.load("digits")))[:3]
         (150, 300, 450)
         """
         rows, stages = self._stages(field, np.unique(field.y))
         return tuple(rows * int(n) for n in np.cumsum([len(stage) for stage in stages]))
 
-    def course(self, field: Field, seed: int, *, ties: str = "paper") -> Course:
+    def course(self, field: PreparedDataset, seed: int, *, ties: str = "paper") -> Course:
         split, classes = field.split(seed), np.unique(field.y)
         rows, stages = self._stages(field, np.random.default_rng([seed, 1]).permutation(classes))
         arrival = np.empty(len(classes), np.int64)  # the stage of each class
@@ -92,7 +92,7 @@ class ClassIncremental(Protocol):
         lost = [max(curves[s][n] for n in before if n in curves[s]) - curves[s][end] for s in stages]
         return {"forgetting": float(np.mean(lost))}
 
-    def _stages(self, field: Field, order: np.ndarray) -> tuple[int, list[np.ndarray]]:
+    def _stages(self, field: PreparedDataset, order: np.ndarray) -> tuple[int, list[np.ndarray]]:
         """Rows that each class brings, and the classes of each stage."""
         smallest = int(np.unique(field.y, return_counts=True)[1].min()) - field.setting.per_class
         rows = min(field.setting.stream // len(order), smallest)

@@ -1,6 +1,7 @@
 """What protocols are made of: a stream to learn, moments to look, and a way to judge.
 
-A protocol lays a `Course` over a `Field` (a data set and its setting) by a seed; `follow` takes a hasher through it.
+A protocol lays a `Course` over a `PreparedDataset` (a data set and its setting) by a seed; `run_stream` takes a hasher
+through it.
 Learning and judging are timed apart, and what is asked is never learned from.
 """
 
@@ -20,7 +21,17 @@ from hashstream import datasets
 from hashstream.evaluate.protocols.settings import Setting, setting_of
 from hashstream.evaluate.scores import Scores, retrieval, row_name
 
-__all__ = ["Course", "Field", "Look", "Streamed", "ask", "encode", "follow", "judge", "metric_row"]
+__all__ = [
+    "Checkpoint",
+    "Course",
+    "PreparedDataset",
+    "Streamed",
+    "ask",
+    "encode",
+    "judge",
+    "metric_row",
+    "run_stream",
+]
 
 UNRULED = ("_seconds", "_rows")
 """How metrics end whose value does not depend on the rule for ties."""
@@ -39,7 +50,7 @@ class Streamed(Protocol):
 
 
 @dataclass(frozen=True)
-class Field:
+class PreparedDataset:
     """Where methods are compared: features (n, d) float32 and labels (n,) of a data set, and its setting.
 
     fingerprint: what tells the data from others of the same name; of X and y, where it is not given.
@@ -56,7 +67,7 @@ class Field:
             object.__setattr__(self, "fingerprint", datasets.fingerprint(self.X, self.y))
 
     @classmethod
-    def of(cls, data: datasets.Dataset) -> Field:
+    def of(cls, data: datasets.Dataset) -> PreparedDataset:
         """The data set as the paper's experiments see it: centred, unit length.
 
         ValueError where it has one class, for every answer is right then; or rows without a label, which nobody can
@@ -90,7 +101,7 @@ def metric_row(name: str, ties: str) -> str:
 
 
 @dataclass(frozen=True)
-class Look:
+class Checkpoint:
     """What was seen after `n_train` rows.
 
     scores: by plain names ("mAP", "precision@H2", ...), with two times among them:
@@ -179,7 +190,7 @@ def ask(
     )
 
 
-def follow(
+def run_stream(
     hasher: Streamed,
     course: Course,
     points: Sequence[int],
@@ -187,7 +198,7 @@ def follow(
     cuts: Sequence[int] | None = None,
     rows_at_once: int | None = None,
     progress: Callable[[int], None] | None = None,
-) -> Iterator[Look]:
+) -> Iterator[Checkpoint]:
     """Stream the course through `hasher` once, and judge it at each of `points`.
 
     points: numbers of learned rows, rising; the stream ends at the last.
@@ -202,8 +213,8 @@ def follow(
 
     >>> from hashstream import LSH, datasets
     >>> from hashstream.evaluate.protocols import Paper
-    >>> course = Paper().course(Field.of(datasets.load("digits")), seed=0)
-    >>> for look in follow(LSH(n_bits=32, random_state=0), course, [500, 1500]):
+    >>> course = Paper().course(PreparedDataset.of(datasets.load("digits")), seed=0)
+    >>> for look in run_stream(LSH(n_bits=32, random_state=0), course, [500, 1500]):
     ...     print(look.n_train, round(look.scores["mAP"], 1))
     500 0.5
     1500 0.5
@@ -227,14 +238,16 @@ def follow(
             spent = _learn(aside, course, begin, n)
             if not waiting:
                 tell(n - begin)
-            yield Look(n, {**course.judge(aside, n), "train_seconds": train_seconds + spent}, course.ties)
+            yield Checkpoint(
+                n, {**course.judge(aside, n), "train_seconds": train_seconds + spent}, course.ties
+            )
         if not waiting:
             return
         train_seconds += _learn(hasher, course, begin, end)
         tell(end - begin)
         if waiting[0] == end:
             waiting.popleft()
-            yield Look(end, {**course.judge(hasher, end), "train_seconds": train_seconds}, course.ties)
+            yield Checkpoint(end, {**course.judge(hasher, end), "train_seconds": train_seconds}, course.ties)
 
 
 def _pieces(cuts: Sequence[int], rows_at_once: int) -> Iterator[tuple[int, int]]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hashstream.evaluate.protocols.course import Course, Field, Streamed, ask, judge
+from hashstream.evaluate.protocols.course import Course, PreparedDataset, Streamed, ask, judge
 from hashstream.evaluate.protocols.protocol import Curves, Protocol
 
 __all__ = ["RECOVERED", "Drift"]
@@ -46,7 +46,7 @@ class Drift(Protocol):
     def metrics(self) -> tuple[str, ...]:
         return ("mAP", "precision@H2", "precision@10", "precision@100", "encode_seconds", "train_seconds")
 
-    def course(self, field: Field, seed: int, *, ties: str = "paper") -> Course:
+    def course(self, field: PreparedDataset, seed: int, *, ties: str = "paper") -> Course:
         split, change = field.split(seed), change_of(self.points(field))
         source = self._source(field.X.shape[1], seed)
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from hashstream.evaluate.protocols.course import Course, Field
+from hashstream.evaluate.protocols.course import Course, PreparedDataset
 from hashstream.evaluate.protocols.paper import Paper
 
 __all__ = ["LabelNoise"]
@@ -32,7 +32,7 @@ class LabelNoise(Paper):
         if not 0 <= self.rate <= 1:
             raise ValueError(f"{self.kind}: the share of wrong labels is 0 to 1, not {self.rate:g}")
 
-    def course(self, field: Field, seed: int, *, ties: str = "paper") -> Course:
+    def course(self, field: PreparedDataset, seed: int, *, ties: str = "paper") -> Course:
         course = super().course(field, seed, ties=ties)
         classes = np.unique(field.y)
         if len(classes) < 2:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from hashstream.evaluate.curves import auc
-from hashstream.evaluate.protocols.course import Course, Field, Streamed, judge
+from hashstream.evaluate.auc import auc
+from hashstream.evaluate.protocols.course import Course, PreparedDataset, Streamed, judge
 from hashstream.evaluate.protocols.protocol import Curves, Protocol
 
 __all__ = ["Paper"]
@@ -40,7 +40,7 @@ class Paper(Protocol):
         )
         return ("mAP", *cut, "encode_seconds", "train_seconds")
 
-    def course(self, field: Field, seed: int, *, ties: str = "paper") -> Course:
+    def course(self, field: PreparedDataset, seed: int, *, ties: str = "paper") -> Course:
         split = field.split(seed)
         queries = field.X[split.queries], field.y[split.queries]
         database = field.X[split.retrieval], field.y[split.retrieval]

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import ClassVar
 
-from hashstream.evaluate.protocols.course import Course, Field
+from hashstream.evaluate.protocols.course import Course, PreparedDataset
 
 __all__ = ["Curves", "Protocol"]
 
@@ -40,10 +40,10 @@ class Protocol(ABC):
         """Plain names of what every look has; a look may have more."""
 
     @abstractmethod
-    def course(self, field: Field, seed: int, *, ties: str = "paper") -> Course:
+    def course(self, field: PreparedDataset, seed: int, *, ties: str = "paper") -> Course:
         """Stream and judge for one run."""
 
-    def points(self, field: Field) -> tuple[int, ...]:
+    def points(self, field: PreparedDataset) -> tuple[int, ...]:
         """After how many rows to look, where nobody says otherwise. The same for every seed."""
         return field.setting.checkpoints
 

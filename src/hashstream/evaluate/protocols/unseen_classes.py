@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hashstream.evaluate.protocols.course import Course, Field, Streamed, ask, encode
+from hashstream.evaluate.protocols.course import Course, PreparedDataset, Streamed, ask, encode
 from hashstream.evaluate.protocols.protocol import Protocol
 
 __all__ = ["UnseenClasses"]
@@ -45,13 +45,13 @@ class UnseenClasses(Protocol):
         apart = (f"{who} {name}" for who in ("seen", "unseen") for name in cut)
         return (*apart, "encode_seconds", "train_seconds")
 
-    def points(self, field: Field) -> tuple[int, ...]:
+    def points(self, field: PreparedDataset) -> tuple[int, ...]:
         """The setting's, as far as the stream reaches if the largest classes are the ones that are left out."""
         sizes = np.sort(np.unique(field.y, return_counts=True)[1]) - field.setting.per_class
         rows = int(sizes[: len(sizes) - self._unseen(field, len(sizes))].sum())
         return tuple(n for n in field.setting.checkpoints if n <= rows) or (min(rows, field.setting.stream),)
 
-    def course(self, field: Field, seed: int, *, ties: str = "paper") -> Course:
+    def course(self, field: PreparedDataset, seed: int, *, ties: str = "paper") -> Course:
         split, classes = field.split(seed), np.unique(field.y)
         order = np.random.default_rng([seed, 1]).permutation(classes)
         unseen = order[: self._unseen(field, len(classes))]
@@ -80,7 +80,7 @@ class UnseenClasses(Protocol):
         shown = ("seen mAP", "unseen mAP", "unseen precision@10", "train_seconds")
         return [(points[-1], metric) for metric in shown]
 
-    def _unseen(self, field: Field, classes: int) -> int:
+    def _unseen(self, field: PreparedDataset, classes: int) -> int:
         """How many classes are left out. A whisker less than the share, so that 0.3 of 10 are 3."""
         unseen = math.ceil(self.share * classes - 1e-9)
         if classes - unseen < 2:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hashstream.evaluate.protocols.course import Course, Field, Streamed, judge
+from hashstream.evaluate.protocols.course import Course, PreparedDataset, Streamed, judge
 from hashstream.evaluate.protocols.protocol import Protocol
 
 __all__ = ["Validation"]
@@ -31,12 +31,12 @@ class Validation(Protocol):
         cut = ("mAP", "mAP@1000", "precision@H2", "precision@10", "precision@100")
         return (*cut, "encode_seconds", "train_seconds")
 
-    def points(self, field: Field) -> tuple[int, ...]:
+    def points(self, field: PreparedDataset) -> tuple[int, ...]:
         """One look, at the end."""
         classes = len(np.unique(field.y))
         return (field.setting.stream - classes * self._queries(field, classes),)
 
-    def course(self, field: Field, seed: int, *, ties: str = "paper") -> Course:
+    def course(self, field: PreparedDataset, seed: int, *, ties: str = "paper") -> Course:
         stream = field.split(seed).stream
         y = field.y[stream]
         classes = np.unique(field.y)
@@ -59,6 +59,6 @@ class Validation(Protocol):
     def highlights(self, points: Sequence[int]) -> list[tuple[int, str]]:
         return [(points[-1], metric) for metric in ("mAP", "precision@H2", "train_seconds")]
 
-    def _queries(self, field: Field, classes: int) -> int:
+    def _queries(self, field: PreparedDataset, classes: int) -> int:
         """Of each class."""
         return max(1, min(field.setting.per_class, field.setting.stream // (10 * classes)))
