@@ -126,7 +126,7 @@ def average_precision(hits: np.ndarray) -> float:
 
 def asked_of(table: HashTable, y: np.ndarray, Q: np.ndarray, q: np.ndarray) -> float:
     """mAP of the table's own answers; an item's id is its place in y."""
-    ids, _ = table.search(Q, len(table))
+    _, ids = table.search(Q, len(table))
     return average_precision(y[ids] == q[:, None])
 
 
@@ -140,13 +140,13 @@ def mixed_of(table: HashTable, y: np.ndarray, Q: np.ndarray, q: np.ndarray) -> f
 
 def count_recoded(table: HashTable) -> list[int]:
     """A list of one number, which from now on grows by the codes that each commit makes anew."""
-    recoded, commit = [0], table._store.commit
+    recoded, commit = [0], table._storage.commit
 
     def counting(change: Any, **rest: Any) -> None:
         recoded[0] += sum(len(piece.slots) for piece in change.recoded)
         commit(change, **rest)
 
-    table._store.commit = counting  # type: ignore[method-assign]
+    table._storage.commit = counting  # type: ignore[method-assign]
     return recoded
 
 

@@ -43,7 +43,7 @@ from tests.table.interrupts import Interrupts, try_interrupts
 from tests.table.power_loss import Losses, Recorder, try_power_losses
 
 from hashstream.hashers import storage
-from hashstream.table import failpoints
+from hashstream.table.storage.folder import failpoints
 
 Found = Kills | Losses | Outcome | Interrupts
 Job = tuple[str, int, str]  # kind, seed, and the fail-point at which a first life has to end

@@ -99,7 +99,7 @@ def test_map_is_that_of_the_judges() -> None:
     y, asked, stream = world.data.y, world.split.queries[:30], world.split.stream[:400]
     with HashTable.open(None, FCOH(16, random_state=0)) as table:
         table.ingest(stream, world.X[stream], y[stream])
-        ids, _ = table.search(world.X[asked], 400)
+        _, ids = table.search(world.X[asked], 400)
         codes = table.hasher.transform(world.X[stream])
         queries = table.hasher.transform(world.X[asked])
     wanted = evaluate.retrieval(queries, y[asked], codes, y[stream], ties="paper", n_bits=16)["mAP"]

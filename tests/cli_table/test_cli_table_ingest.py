@@ -53,7 +53,7 @@ def test_every_format_gives_the_same_table(suffix: str) -> None:
             model.ingest([f"digit {i}" for i in rows], X[part], [f"class {y}" for y in Y[part]])
         model.refresh()  # as the command does at its end
         with HashTable.open("t", mode="read") as opened:
-            ids, far = opened.search(X[1000:1050], 20)
+            far, ids = opened.search(X[1000:1050], 20)
             assert ids.tolist() == model.search(X[1000:1050], 20)[0].tolist()
             assert far.tolist() == model.search(X[1000:1050], 20)[1].tolist()
             assert opened.stats().versions == model.stats().versions

@@ -26,7 +26,8 @@ import numpy as np
 from tests.table.crash_child import World, fork, live, read
 from tests.table.fingerprints import differences, fingerprint, wrong_answers
 
-from hashstream.table import HashTable, failpoints
+from hashstream.table import HashTable
+from hashstream.table.storage.folder import failpoints
 
 LIVES = 4
 ONCE = ("create", "compact", "snapshot")  # points that few operations pass
@@ -105,7 +106,7 @@ class Story:
         self.world.set_limits()
         for number in range(LIVES):
             acknowledged, opened = self.live_once(number)
-            if self.path.joinpath("manifest.sqlite").exists():
+            if self.path.joinpath("table.sqlite").exists():
                 self.judge(acknowledged)
             elif opened:
                 raise Unequal("there is no table, but opening it was acknowledged")
@@ -198,7 +199,7 @@ class Story:
                 reader = self.look(self.path, mode="read")
                 if wrong := differences(reader, found, lazy=self.world.lazy):
                     raise Unequal(f"a reader sees another table than a writer: {wrong}")
-        kept = ("manifest.sqlite", "witness", "lock")
+        kept = ("table.sqlite", "commit-marker", "lock")
         if strange := [one.name for one in copy.iterdir() if one.name not in kept and one.suffix != ".seg"]:
             raise Unequal(f"files are left behind after closing: {strange}")
 
@@ -230,7 +231,7 @@ class Story:
         if mode == "read":
             table = HashTable.open(path, mode="read")
             table._policy = self.world.policy()
-            table._policy.restore(table._store.state["policy"])  # type: ignore[attr-defined]
+            table._policy.restore(table._storage.state["policy"])  # type: ignore[attr-defined]
         else:
             table = self.world.open(path)
             table._policy.closing()  # a background thread would go on while we look

@@ -19,7 +19,7 @@ from tests.table.fingerprints import differences, fingerprint, wrong_answers
 
 from hashstream.table import HashTable, TableError
 
-NAMES = {"manifest.sqlite-wal": "manifest.sqlite"}  # a log belongs to its manifest
+NAMES = {"table.sqlite-wal": "table.sqlite"}  # a log belongs to its manifest
 
 
 @dataclass
@@ -94,7 +94,7 @@ class Victim:
             if mode == "read":
                 table = HashTable.open(self.copy, mode="read")
                 table._policy = self.world.policy()
-                table._policy.restore(table._store.state["policy"])  # type: ignore[attr-defined]
+                table._policy.restore(table._storage.state["policy"])  # type: ignore[attr-defined]
             else:
                 table = self.world.open(self.copy)
             with table:

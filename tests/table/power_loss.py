@@ -25,7 +25,7 @@ from tests.table.crash_child import World, fork, live
 from tests.table.faulty_disk import FaultyDisk, Replay, environment, read_log
 from tests.table.fingerprints import differences, fingerprint, wrong_answers
 
-from hashstream.table import witness
+from hashstream.table.storage.folder import commit_marker as witness
 
 KINDS = ("nothing", "all", "some", "some")
 LIVES = 3
@@ -226,7 +226,7 @@ class Story:
         name = self.world.operations[int(last[0])].name if last[0].isdigit() else ""
         synced = last[0] == "closed" or name == "flush" or (name == "compact" and last[1] != "0")
         sure = self.full or (just_told and synced)
-        if not (self.left / "table" / "manifest.sqlite").exists():
+        if not (self.left / "table" / "table.sqlite").exists():
             if lines or self.start:
                 self.found.failures.append(f"{where}: there is no table, but it was acknowledged")
             self.found.no_table += 1

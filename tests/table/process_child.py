@@ -56,7 +56,7 @@ def read(
 ) -> None:
     """Until the writer is done; then once more."""
     rng = np.random.default_rng([world.seed, number])
-    while not (path / "manifest.sqlite").exists():
+    while not (path / "table.sqlite").exists():
         time.sleep(0.001)
     table, looks, last = HashTable.open(path, mode="read"), 0, -1
     while True:

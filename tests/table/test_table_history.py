@@ -66,11 +66,11 @@ def test_opening_and_closing_looks_at_nothing(tmp_path: Path, monkeypatch: pytes
             table.ingest(np.arange(200)[some], X[some], Y[some])
         assert len(looks) == 1  # after 100 rows behind the first batch
     assert len(looks) == 2
-    before = (tmp_path / "t" / "manifest.sqlite").read_bytes()
+    before = (tmp_path / "t" / "table.sqlite").read_bytes()
     for _ in range(3):
         HashTable.open(tmp_path / "t").close()
     assert len(looks) == 2
-    assert (tmp_path / "t" / "manifest.sqlite").read_bytes() == before
+    assert (tmp_path / "t" / "table.sqlite").read_bytes() == before
 
 
 def test_there_are_never_many(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

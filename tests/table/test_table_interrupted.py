@@ -15,7 +15,9 @@ from tests.table.interrupts import Interrupts, try_interrupts
 from tests.table.table_worlds import rows
 
 from hashstream import FCOH
-from hashstream.table import Every, HashTable, Lazy, Never, TableError, failpoints, ids, upkeep
+from hashstream.table import Every, HashTable, Lazy, Never, TableError, upkeep
+from hashstream.table.state import ids
+from hashstream.table.storage.folder import failpoints
 
 WRITE = ["segment.write", "segment.written", "segment.synced", "commit.before", "commit.after"]
 
@@ -58,7 +60,7 @@ ON_THE_WAY = {
 
 def state(table: HashTable) -> tuple[Any, ...]:
     """What anybody can see of a table."""
-    ids = np.sort(table.search(np.zeros((1, 12)), 1000)[0][0])
+    ids = np.sort(table.search(np.zeros((1, 12)), 1000).ids[0])
     held = table.get(ids)
     assert held.features is not None
     return (
@@ -100,7 +102,7 @@ def test_interrupted_in_a_folder(tmp_path: Path, name: str, point: str, durabili
     except KeyboardInterrupt:
         came = True
         assert table.search(np.zeros((1, 12)), 1000)[0].shape in ((1, len(before[0])), (1, len(after[0])))
-    torn = table._store.unsure
+    torn = table._storage.unsure
     if torn:
         assert came
         with pytest.raises(TableError, match="close the table and open it again"):
@@ -220,8 +222,8 @@ def test_an_interrupted_close_is_called_again(
         owner, name = {
             "checkpoint": (upkeep, "checkpoint"),
             "store": (table._store, "close"),
-            "manifest": (table._store.manifest, "close"),  # type: ignore[attr-defined]
-            "lock": (table._store._lock, "release"),  # type: ignore[attr-defined]
+            "manifest": (table._storage.manifest, "close"),  # type: ignore[attr-defined]
+            "lock": (table._storage._lock, "release"),  # type: ignore[attr-defined]
         }[where]
         with monkeypatch.context() as patch:
             patch.setattr(owner, name, lambda *_, **__: stop())
@@ -309,7 +311,11 @@ def test_a_second_interrupt_while_the_first_is_undone(
     table.ingest(*batch(60))
     with monkeypatch.context() as patch, failpoints.on("segment.written", stop):
         patch.setattr(
-            *((table._hasher, "_put_back") if where == "put back" else (table._store.segments, "undo")),
+            *(
+                (table._state.model.hasher, "_put_back")
+                if where == "put back"
+                else (table._storage.segments, "undo")
+            ),
             lambda *_, **__: stop(),
         )
         with pytest.raises(KeyboardInterrupt):
@@ -327,7 +333,7 @@ def test_closed_in_the_middle_of_an_ingest(tmp_path: Path, monkeypatch: pytest.M
     table = opened(tmp_path)
     table.ingest(*batch(0))
     table.ingest(*batch(60))
-    learned = type(table._hasher).partial_fit
+    learned = type(table._state.model.hasher).partial_fit
 
     def then_closed(*args: Any) -> None:
         learned(*args)
@@ -335,7 +341,7 @@ def test_closed_in_the_middle_of_an_ingest(tmp_path: Path, monkeypatch: pytest.M
         raise SystemExit
 
     with monkeypatch.context() as patch:
-        patch.setattr(type(table._hasher), "partial_fit", then_closed)
+        patch.setattr(type(table._state.model.hasher), "partial_fit", then_closed)
         with pytest.raises(SystemExit):
             table.ingest(*batch(120))
     reopened(tmp_path, 0, 60)
@@ -392,7 +398,7 @@ def test_closed_by_a_handler_while_a_thread_waits_for_the_lock(tmp_path: Path, c
 def test_what_two_interrupts_leave_open_is_rolled_back(tmp_path: Path) -> None:
     table = opened(tmp_path)
     table.ingest(*batch(0))
-    db = table._store.manifest._db  # type: ignore[attr-defined]
+    db = table._storage.manifest._db  # type: ignore[attr-defined]
     db.execute("BEGIN IMMEDIATE")
     db.execute("DELETE FROM batches")
     assert table.check()["rows"] == 60
@@ -406,7 +412,7 @@ def test_what_two_interrupts_leave_open_is_rolled_back(tmp_path: Path) -> None:
 def test_closed_in_the_middle_of_a_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     table = opened(tmp_path)
     table.ingest(*batch(0))
-    found = table._store._batch_at  # type: ignore[attr-defined]
+    found = table._storage._batch_at  # type: ignore[attr-defined]
 
     def closed_first(*args: Any) -> Any:
         table.close()
@@ -421,7 +427,7 @@ def test_closed_in_the_middle_of_a_read(tmp_path: Path, monkeypatch: pytest.Monk
 def test_interrupted_as_a_transaction_begins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     table = opened(tmp_path)
     table.ingest(*batch(0))
-    manifest = table._store.manifest  # type: ignore[attr-defined]
+    manifest = table._storage.manifest  # type: ignore[attr-defined]
 
     class Interrupted:
         db = manifest._db

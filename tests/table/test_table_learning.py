@@ -46,7 +46,7 @@ def test_another_process_replays_the_same_bits(name: str, where: str, tmp_path: 
 
     with (
         threadpool_limits(3, user_api="blas"),
-        hs.HashTable.open(tmp_path / "t", hasher=HASHERS[name], reservoir_size=10) as table,
+        hs.HashTable.open(tmp_path / "t", hasher=HASHERS[name], sample_size=10) as table,
     ):
         if where == "main":
             write(table)

@@ -57,7 +57,7 @@ def test_rows_without_a_label_are_stored_and_not_learned_from(tmp_path: Path, y:
     assert table.hasher.n_seen_ == KEPT.sum()
     assert table.hasher.transform(X).tobytes() == expected.transform(X).tobytes()
     assert plain(table.get(range(N)).labels) == wanted
-    slots, _, sample = table._reservoir.labelled()
+    slots, _, sample = table._state.sample.labelled()
     assert len(sample) == KEPT.sum()
     assert slots.tolist() == np.flatnonzero(KEPT).tolist()
     table.ingest(range(N, N + 5), X[:5], [None] * 5)  # no label at all: stored with the functions as they are

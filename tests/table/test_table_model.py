@@ -12,7 +12,9 @@ from tests.table.slow_table import SlowTable
 from tests.table.table_worlds import rows, same_answers, same_items, same_model
 
 import hashstream as hs
-from hashstream.table import HashTable, Never, codes, folder
+from hashstream.table import HashTable, Never
+from hashstream.table.state import view as codes
+from hashstream.table.storage.folder import storage as folder
 
 
 def new_ids(rng: np.random.Generator, n: int, kind: str, model: SlowTable) -> list[Any]:
@@ -60,7 +62,7 @@ def test_every_answer_is_the_models(
         "policy": Never(),
         "max_versions": 1000,
         "checkpoint_rows": 30,
-        "reservoir_size": 16,
+        "sample_size": 16,
     }
     path = None if where == "memory" else tmp_path / "table"
     table, model = HashTable.open(path, hasher, segment_bytes=2000, **settings), SlowTable(hasher)

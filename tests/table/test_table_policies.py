@@ -69,7 +69,7 @@ def test_every_k_goes_on_counting_after_a_restart(tmp_path: Path) -> None:
 def test_gated_does_what_the_rule_says() -> None:
     """The rule written out: rebuild iff mutual information on the reservoir has grown since the bulk was made."""
     policy = Gated(every=20, least=20)
-    with HashTable.open(None, HASHER, policy=policy, reservoir_size=1000, max_versions=1000) as table:
+    with HashTable.open(None, HASHER, policy=policy, sample_size=1000, max_versions=1000) as table:
         model = SlowTable(HASHER)
         refreshed = 0
         for i, (ids, X, y) in enumerate(stream(24), start=1):
@@ -164,7 +164,7 @@ def test_versions_alive_stay_bounded(policy: Any) -> None:
             got = table.get(np.arange(90))
             for version in counts:
                 mine = got.versions == version
-                encoder = table._view.encoders[version]
+                encoder = table._state.view.encoders[version]
                 assert encoder.transform(got.features[mine]).tobytes() == got.codes[mine].tobytes()
 
 
@@ -187,7 +187,7 @@ def test_the_projection_is_the_ridge_solution() -> None:
 
 def test_projected_keeps_no_features_and_comes_back(tmp_path: Path) -> None:
     policy = Projected(k=3)
-    table = HashTable.open(tmp_path / "t", HASHER, policy=policy, reservoir_size=50)
+    table = HashTable.open(tmp_path / "t", HASHER, policy=policy, sample_size=50)
     for ids, X, y in stream(7):
         table.ingest(ids, X, y)
     table.remove([3])

@@ -16,7 +16,8 @@ from tests.table.process_child import look
 from tests.table.table_worlds import rows
 
 import hashstream as hs
-from hashstream.table import HashTable, Never, TableError, TableLocked, failpoints
+from hashstream.table import HashTable, Never, TableError, TableLocked
+from hashstream.table.storage.folder import failpoints
 
 ROOT = Path(__file__).parents[2]
 HASHER = hs.FCOH(n_bits=20, random_state=3, batch_size=8)

@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 from tests.table.filled_table import HASHER, filled, queries
 
-from hashstream.table import HashTable, TableError, TableLocked, lock, manifest
+from hashstream.table import HashTable, TableError, TableLocked
+from hashstream.table.storage.folder import lock
 
 
 @pytest.fixture
@@ -42,11 +43,11 @@ def forbid(monkeypatch: pytest.MonkeyPatch, name: str, number: int = errno.EACCE
 
     monkeypatch.setattr(Path, "open", path_open)
     monkeypatch.setattr(os, "open", file_open)
-    if name == "manifest.sqlite":
+    if name == "table.sqlite":
         monkeypatch.setattr(Path, "exists", path_exists)
 
 
-@pytest.mark.parametrize("name", ["lock", "witness", "manifest.sqlite", "features-000000.seg"])
+@pytest.mark.parametrize("name", ["lock", "commit-marker", "table.sqlite", "features-000000.seg"])
 @pytest.mark.parametrize("mode", ["write", "read"])
 def test_a_file_without_the_right_is_named(
     path: Path, monkeypatch: pytest.MonkeyPatch, name: str, mode: str
@@ -116,10 +117,10 @@ def test_a_folder_that_sqlite_may_not_write_to_is_not_called_damaged(
     def connect(*_: Any, **__: Any) -> Any:
         raise sqlite3.OperationalError("attempt to write a readonly database")
 
-    monkeypatch.setattr(manifest.sqlite3, "connect", connect)
+    monkeypatch.setattr(table.sqlite3, "connect", connect)
     with pytest.raises(TableError) as refusal:
         HashTable.open(path, mode="read")
     assert str(refusal.value).startswith(
-        f"{path / 'manifest.sqlite'} cannot be used: this user has no right to write"
+        f"{path / 'table.sqlite'} cannot be used: this user has no right to write"
     )
     assert "damaged" not in str(refusal.value)

@@ -13,9 +13,12 @@ from tests.table.slow_table import SlowTable
 from tests.table.table_worlds import rows, same_answers, same_items, same_model
 
 import hashstream as hs
-from hashstream.table import HashTable, Never, TableError, failpoints, file_segments, folder
-from hashstream.table.codes import Part
-from hashstream.table.refresh import smallest_versions
+from hashstream.table import HashTable, Never, TableError
+from hashstream.table.state.reencode import smallest_versions
+from hashstream.table.state.view import Part
+from hashstream.table.storage.folder import failpoints
+from hashstream.table.storage.folder import segments as file_segments
+from hashstream.table.storage.folder import storage as folder
 
 HASHER = hs.FCOH(n_bits=20, random_state=3, batch_size=8)
 QUERIES = rows(np.random.default_rng(9), 3)[0]
@@ -30,7 +33,7 @@ def ingest(table: HashTable, model: SlowTable, first: int, n: int = 12) -> None:
 
 
 def opened(path: Path | None, batches: int = 5) -> tuple[HashTable, SlowTable]:
-    table, model = HashTable.open(path, HASHER, policy=Never(), reservoir_size=8), SlowTable(HASHER)
+    table, model = HashTable.open(path, HASHER, policy=Never(), sample_size=8), SlowTable(HASHER)
     for i in range(batches):
         ingest(table, model, 10 * i)  # two ids of the batch before are replaced
     return table, model
@@ -38,7 +41,7 @@ def opened(path: Path | None, batches: int = 5) -> tuple[HashTable, SlowTable]:
 
 def unsynced(path: Path) -> int:
     """Batches whose features the manifest holds."""
-    db = sqlite3.connect(path / "manifest.sqlite")
+    db = sqlite3.connect(path / "table.sqlite")
     (count,) = db.execute("SELECT count(*) FROM unsynced").fetchone()
     db.close()
     return int(count)

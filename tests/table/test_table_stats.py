@@ -54,7 +54,7 @@ def test_bit_flips_are_those_of_the_stored_codes() -> None:
 
 def test_map_is_of_the_tables_own_answers() -> None:
     table, model = filled()
-    slots = table._reservoir.labelled()[0]
+    slots = table._state.sample.labelled()[0]
     scores = []
     for query in slots[:200].tolist():
         entry = model.items[query]

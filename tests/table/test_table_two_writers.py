@@ -20,8 +20,9 @@ import pytest
 from tests.table.table_worlds import rows
 
 import hashstream as hs
-from hashstream.table import Every, HashTable, Lazy, TableError, TableLocked, failpoints
-from hashstream.table.lock import WriterLock
+from hashstream.table import Every, HashTable, Lazy, TableError, TableLocked
+from hashstream.table.storage.folder import failpoints
+from hashstream.table.storage.folder.lock import WriterLock
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="this system cannot fork")
 
@@ -110,7 +111,7 @@ def test_a_fork_is_refused_and_the_parent_goes_on(path: Path, tmp_path: Path, ca
 def test_a_fork_may_search_and_not_open_the_folder_again(path: Path, mode: str) -> None:
     """SQLite would take the parent's locks for its own; a process that is started afresh has no such past."""
     table = opened(path)
-    ids, far = table.search(X[:5], 3)
+    far, ids = table.search(X[:5], 3)
 
     def work() -> Any:
         found = table.search(X[:5], 3)
@@ -127,7 +128,7 @@ def test_a_fork_searches_while_a_thread_that_it_does_not_have_searches(path: Pat
     """No lock of Python's own is in the way: `functools.cached_property` has one."""
     with opened(path) as table:
         for name in ("versions", "searchable", "projections"):
-            assert not hasattr(type(table._view).__dict__[name], "lock")
+            assert not hasattr(type(table._state.view).__dict__[name], "lock")
 
 
 def test_a_fork_does_not_wait_for_a_thread_that_it_does_not_have(path: Path) -> None:
@@ -136,7 +137,7 @@ def test_a_fork_does_not_wait_for_a_thread_that_it_does_not_have(path: Path) -> 
     held, go_on = threading.Event(), threading.Event()
 
     def hold() -> None:
-        with table._lock, table._publish, table._store.reading:  # type: ignore[attr-defined]
+        with table._lock, table._publish, table._storage.reading:  # type: ignore[attr-defined]
             held.set()
             go_on.wait()
 

@@ -15,7 +15,9 @@ import pytest
 from tests.table.table_worlds import rows
 
 import hashstream as hs
-from hashstream.table import HashTable, TableError, file_segments, segments
+from hashstream.table import HashTable, TableError
+from hashstream.table.storage import features as segments
+from hashstream.table.storage.folder import segments as file_segments
 
 ROOT = Path(__file__).parents[2]
 X, Y = rows(np.random.default_rng(0), 3000)
@@ -31,8 +33,8 @@ path, mode = Path(sys.argv[1]), sys.argv[2]
 X, Y = rows(np.random.default_rng(0), 3000)
 said = {}
 for name, size in (("features-000000.seg", 4096 + 100), ("features-000000.seg", 10), ("features-000000.seg", 0),
-                   ("manifest.sqlite-shm", 0), ("manifest.sqlite-wal", 0), ("manifest.sqlite", 0),
-                   ("manifest.sqlite", 8192)):
+                   ("table.sqlite-shm", 0), ("table.sqlite-wal", 0), ("table.sqlite", 0),
+                   ("table.sqlite", 8192)):
     for call in ("get", "check", "refresh", "ingest", "search"):
         shutil.rmtree(path, ignore_errors=True)
         writer = HashTable.open(path, hs.FCOH(n_bits=20, random_state=0), policy=Every(1000))
@@ -104,14 +106,14 @@ def delete_all(path: Path) -> None:
 
 VANISHED: dict[str, Callable[[Path], Any]] = {
     "all files": delete_all,
-    "the manifest": lambda path: (path / "manifest.sqlite").unlink(),
-    "the manifest's log": lambda path: (path / "manifest.sqlite-wal").unlink(),
+    "the manifest": lambda path: (path / "table.sqlite").unlink(),
+    "the manifest's log": lambda path: (path / "table.sqlite-wal").unlink(),
     "the features": lambda path: (path / "features-000000.seg").unlink(),
     "the features, moved": lambda path: (path / "features-000000.seg").rename(path / "elsewhere.seg"),
     "the folder": lambda path: path.rename(path.with_name("elsewhere")),
     "the manifest, for another": lambda path: [
-        (path / "manifest.sqlite").unlink(),
-        (path / "manifest.sqlite").write_bytes(b"another"),
+        (path / "table.sqlite").unlink(),
+        (path / "table.sqlite").write_bytes(b"another"),
     ],
 }
 

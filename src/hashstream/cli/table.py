@@ -19,7 +19,6 @@ from hashstream.cli.table_stats import stats
 from hashstream.datasets.columns import side_file
 from hashstream.hashers import methods
 from hashstream.table import HashTable, TableError, TableLocked
-from hashstream.table.folder import FolderStore
 from hashstream.terminal import seconds, size
 
 __all__ = ["table_app"]
@@ -60,7 +59,7 @@ def create(
 ) -> None:
     """Make an empty table."""
     with failing():
-        if FolderStore.is_table(folder):
+        if HashTable.exists(folder):
             raise TableError(
                 f"{folder} is a table already: fill it with `hashstream table ingest {folder} FILE`"
             )
@@ -76,7 +75,7 @@ def create(
         ((name, cls),) = choose(method).items()
         given = parse_settings(settings or [], {name: cls})
         hasher = cls(n_bits=bits, random_state=seed, **given)
-        with HashTable.open(folder, hasher, keep_features=not no_features, reservoir_size=sample):
+        with HashTable.open(folder, hasher, keep_features=not no_features, sample_size=sample):
             pass
         console.print(
             f"{escape(str(folder))}: an empty table, {name}, {bits} bits.", highlight=False, soft_wrap=True
@@ -204,7 +203,7 @@ def check(
     Works while another process writes.
     """
     with failing():
-        if not FolderStore.is_table(folder):
+        if not HashTable.exists(folder):
             raise TableError(f"{folder} is not a table: there is no manifest in it")
         try:
             with console.status("reading every row"), opened(folder, mode="read") as table:

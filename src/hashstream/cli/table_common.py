@@ -18,7 +18,6 @@ from hashstream.datasets.rows import ArrayRows, Rows, RowSource
 from hashstream.hashers import DivergenceError
 from hashstream.hashers.validation import all_finite
 from hashstream.table import Eager, Every, Gated, HashTable, Lazy, Never, Policy, Projected, TableError
-from hashstream.table.folder import FolderStore
 from hashstream.terminal import load_with_bar
 
 __all__ = [
@@ -161,7 +160,7 @@ def opened(folder: Path, **options: Any) -> Iterator[HashTable]:
     """A table that is there already, closed at the end whatever happens."""
     if not folder.exists():
         raise TableError(f"there is no folder {folder}: make a table with `hashstream table create {folder}`")
-    if not FolderStore.is_table(folder):
+    if not HashTable.exists(folder):
         raise TableError(
             f"{folder} is not a table: there is no manifest in it. `hashstream table create` makes one"
         )

@@ -35,7 +35,7 @@ from hashstream.cli.table_common import (
 from hashstream.datasets.rows import Rows, RowSource
 from hashstream.hashers import DivergenceError
 from hashstream.table import HashTable, TableError
-from hashstream.table.packing import label_at
+from hashstream.table.state.labels import label_at
 from hashstream.terminal import seconds
 
 __all__ = ["Durability", "ingest"]

@@ -33,7 +33,7 @@ from hashstream.cli.table_common import (
 from hashstream.datasets.rows import ArrayRows, RowSource
 from hashstream.hashers.labels import as_labels
 from hashstream.table import HashTable
-from hashstream.table.packing import label_at
+from hashstream.table.state.labels import label_at
 from hashstream.terminal import seconds
 
 __all__ = ["search"]
@@ -189,7 +189,7 @@ def _ask(
                 offsets, distances, ids = table.search_radius(rows.X[:n], radius)
                 counts.append(np.diff(offsets))
             else:
-                ids, distances = table.search(rows.X[:n], k, asymmetric=asymmetric)
+                distances, ids = table.search(rows.X[:n], k, asymmetric=asymmetric)
                 counts.append(np.full(n, ids.shape[1]))
             taken += time.perf_counter() - clock
             found.append(ids.ravel())

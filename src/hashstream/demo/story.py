@@ -18,7 +18,6 @@ from hashstream.demo.feeder import Feeder
 from hashstream.demo.world import BATCH, LOOKS, Watch, World, bar
 from hashstream.hashers import LSH
 from hashstream.table import HashTable, TableError, TableStats
-from hashstream.table.folder import FolderStore
 from hashstream.terminal import load_with_bar, seconds, size
 
 __all__ = ["Killed", "Learned", "demo"]
@@ -88,7 +87,7 @@ def demo(out: Path, *, dataset: str = "auto", n_bits: int = 32, seed: int = 0, c
         watch.look(table, silent=True)
         queries = world.X[world.split.queries]
         clock = time.perf_counter()
-        ids, distances = table.search(queries, SHOWN)
+        distances, ids = table.search(queries, SHOWN)
         search_seconds = (time.perf_counter() - clock) / len(queries)
         hasher, codes = table.hasher, table.get(world.split.stream, features=False).codes
     unkilled, learn_seconds = world.learn_alone()
@@ -121,7 +120,7 @@ def demo(out: Path, *, dataset: str = "auto", n_bits: int = 32, seed: int = 0, c
 
 def _make_room(folder: Path) -> None:
     """The table of an earlier demo goes; anything else in its place is left alone."""
-    if FolderStore.is_table(folder):
+    if HashTable.exists(folder):
         shutil.rmtree(folder)
     elif folder.exists():
         raise TableError(f"{folder} is in the way, and not a table of an earlier demo: choose another --out")

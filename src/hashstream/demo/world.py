@@ -85,7 +85,7 @@ class Watch:
 
     def look(self, table: HashTable, *, silent: bool = False) -> None:
         y, asked, n = self._world.data.y, self._world.asked, len(table)
-        ids, _ = table.search(self._world.X[asked], n)
+        _, ids = table.search(self._world.X[asked], n)
         value = mean_average_precision(y[ids] == y[asked][:, None])
         hasher, rows = table.hasher, self._world.split.stream[:n]
         codes, queries = hasher.transform(self._world.X[rows]), hasher.transform(self._world.X[asked])

@@ -112,7 +112,7 @@ class OnlineHasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
             delattr(fresh, name)
         fresh._check_parameters()
         X = check_finite(check_rows(fresh, X, first=True))
-        X, y = labelled(X, fresh._check_length(y, len(X)))
+        X, y = labelled(X, fresh.check_labels(y, len(X)))
         if not len(X):
             raise ValueError("y has no label: every entry is missing, so there is nothing to learn from")
         step = fresh._piece_rows()
@@ -162,7 +162,7 @@ class OnlineHasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
 
         Sets the number of features where this hasher has learned nothing yet.
         """
-        self._check_once()
+        self.check_parameters()
         first = not hasattr(self, "n_seen_")
         if not first and not hasattr(self, "rng_"):
             raise ValueError("these are the hash functions of one version: they encode, and cannot learn")
@@ -171,7 +171,7 @@ class OnlineHasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
                 f"n_bits is {self.n_bits} now, but this model has learned {self.n_bits_}: fit anew"
             )
         X = check_finite(check_rows(self, X, first=first))
-        return X, self._check_length(y, len(X))
+        return X, self.check_labels(y, len(X))
 
     def learned(self, X: np.ndarray, y: np.ndarray | None) -> Self:
         """A hasher that has learned from a batch, too: X and y as `check_batch` returns them.
@@ -220,20 +220,14 @@ class OnlineHasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
             self.version_ += self._learn(Z[rows], labels)
             self.n_seen_ += len(Z[rows])
 
-    def _check_once(self) -> None:
-        """`_check_parameters`, but not again for the very same objects: a batch may take less time than the checks."""
+    def check_parameters(self) -> None:
+        """ValueError for a parameter that cannot be; the same objects are not checked twice, which would take longer
+        than to learn from a small batch."""
         given = [self.__dict__[name] for name in parameter_names(type(self))]
         checked = self.__dict__.get("_checked", ())
         if len(checked) != len(given) or any(a is not b for a, b in zip(given, checked, strict=True)):
             self._check_parameters()
             self._checked = given
-
-    def _remember(self) -> dict[str, Any]:
-        """What `_put_back` needs: references to what was learned, which is never written into."""
-        return dict(self.__dict__)
-
-    def _put_back(self, before: dict[str, Any]) -> None:
-        self.__dict__ = before
 
     def copy(self) -> Self:
         """Another hasher that goes on from here: what one of them learns, the other does not see.
@@ -252,7 +246,8 @@ class OnlineHasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         """The largest number of rows that `_learn` is given at once."""
         return int(self.batch_size)
 
-    def _check_length(self, y: Any, n: int) -> np.ndarray | None:
+    def check_labels(self, y: Any, n: int) -> np.ndarray | None:
+        """y as an array with one label per row, or None; a ValueError where it cannot be. n : rows."""
         if y is None:
             if self.needs_labels:
                 raise ValueError(

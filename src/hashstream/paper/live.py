@@ -250,7 +250,7 @@ def answers(table: HashTable, field: PreparedDataset, queries: np.ndarray, measu
     k, scores = int(cut) if cut else len(table), []
     for start in range(0, len(queries), AT_ONCE):
         some = queries[start : start + AT_ONCE]
-        ids, _ = table.search(field.X[some], k)
+        _, ids = table.search(field.X[some], k)
         scores.append(average_precision(field.y[ids] == field.y[some, None]))
     return float(np.nanmean(np.concatenate(scores)))
 

@@ -1,11 +1,11 @@
-"""The last commit that was acknowledged, noted outside the manifest.
+"""The commit marker: the number of the last acknowledged commit, outside the database.
 
-SQLite reads its log up to the first frame that is damaged and takes what follows for a commit that never happened.
-That is right after a crash, but a log that was truncated or altered later would quietly lose acknowledged commits. So
-every commit is noted in a small file of its own after it has happened; a manifest that is older is refused.
+SQLite reads its log up to the first damaged frame and takes what follows for a commit that never happened. That is
+right after a crash, but a log that was truncated or altered later would lose acknowledged commits without a word. So
+every commit is noted in a small file of its own after it has happened, and a database that is older is refused.
 
-The note itself is not synced: it may be older than the manifest, never newer, where commits are synced. Where they
-are not, a power loss may take a commit and leave its note; such a note counts until the machine has started again.
+The marker itself is not synced: where commits are synced, it may be older than the database, never newer. Where they
+are not, a power loss may take a commit and leave its marker; such a marker counts until the machine has started again.
 """
 
 from __future__ import annotations
@@ -18,12 +18,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from hashstream.table.errors import TableError, not_opened
-from hashstream.table.packing import checksum
+from hashstream.table.storage.folder.records import FORMAT, checksum, migrate
 
-__all__ = ["Note", "Witness"]
+__all__ = ["CommitMarker", "Marked"]
 
-MAGIC = b"HSTRWITN"
-FORMAT = 1
+MAGIC = b"HSTRMARK"
 RECORD = struct.Struct(
     "<8sI16sI16sQ"
 )  # magic, format, table, whether synced, start of the machine, seq; then a CRC-32
@@ -31,7 +30,7 @@ TRIES = 20  # to read a note that another process is writing
 
 
 @dataclass(frozen=True)
-class Note:
+class Marked:
     """table : its 16 bytes. seq : the last commit that must be there. synced : whether commits were, up to it."""
 
     table: bytes
@@ -39,7 +38,7 @@ class Note:
     synced: bool
 
 
-class Witness:
+class CommitMarker:
     """The note at `path`, kept open for writing."""
 
     def __init__(self, path: Path, table: bytes, seq: int, synced: bool) -> None:
@@ -71,8 +70,8 @@ class Witness:
         self._file.close()
 
     @staticmethod
-    def read(path: Path) -> Note | None:
-        """None where there is none. To be read before the manifest, which may grow meanwhile."""
+    def read(path: Path) -> Marked | None:
+        """None where there is none. To be read before the database, which may grow meanwhile."""
         for _ in range(TRIES):
             try:
                 raw = path.read_bytes()
@@ -85,18 +84,16 @@ class Witness:
                 break
             version = int.from_bytes(raw[8:12], "little")
             if raw[:8] == MAGIC and FORMAT < version < 1000:
-                raise TableError(
-                    f"{path} has format {version}; this version of hashstream reads up to {FORMAT}: update hashstream"
-                )
+                migrate(str(path), version)
             time.sleep(0.005)
         else:
             raise TableError(
-                f"{path} is damaged. It only notes the last acknowledged commit: if the other files are surely whole, "
-                "delete it and open the table again."
+                f"{path} is damaged. It only holds the number of the last acknowledged commit: if all other files are "
+                "intact, delete it and open the table again."
             )
         _, _, table, synced, started, seq = RECORD.unpack(body)
         counts = synced or (started == start_of_machine() and any(started))
-        return Note(table, seq if counts else 0, bool(synced))
+        return Marked(table, seq if counts else 0, bool(synced))
 
 
 def start_of_machine() -> bytes:

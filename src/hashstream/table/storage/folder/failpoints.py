@@ -2,7 +2,7 @@
 
 `HASHSTREAM_FAILPOINT=commit.before:3` in the environment kills the process, as `kill -9` would, when it passes the
 point `commit.before` for the third time. In one process, `on(name, action)` puts any callable there instead.
-Where nothing was set, a point costs the look at an empty dict.
+Where nothing is set, a point costs the look-up in an empty dict.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ __all__ = ["NAMES", "VARIABLE", "kill_at", "on", "reach"]
 VARIABLE = "HASHSTREAM_FAILPOINT"
 
 NAMES = (
-    "create.before",  # a new table's manifest is written, under a name that does not count
+    "create.before",  # a new table's database is written, under a name that does not count
     "create.after",
     "segment.create",  # before the file of a new segment is made
     "segment.write",  # before a batch's features are written
@@ -28,9 +28,9 @@ NAMES = (
     "refresh.piece",  # a piece of a refresh is re-encoded, in memory
     "checkpoint.before",  # a checkpoint's rows are in its transaction
     "checkpoint.after",
-    "snapshot.copied",  # the manifest of a snapshot is copied, its segments are not
-    "compact.written",  # new segments are written, the manifest still names the old ones
-    "compact.after",  # the manifest names the new ones, the old ones are still there
+    "snapshot.copied",  # the database of a snapshot is copied, its segments are not
+    "compact.written",  # new segments are written, the database still names the old ones
+    "compact.after",  # the database names the new ones, the old ones are still there
 )
 
 _actions: dict[str, Callable[[], None]] = {}

@@ -1,8 +1,8 @@
-"""The codes of the items that are alive, grouped by version; as views that never change.
+"""The codes of the items that are alive, grouped by version, as views that never change.
 
-A `View` is all that a search needs. The writer makes the next one from the last and puts it in its place by one
-assignment, so a reader sees one state and never waits. What did not change is shared between views; buffers grow at
-the end only, behind the rows that earlier views look at.
+A `View` is all that a search needs. The writer derives the next one from the last and puts it in its place by one
+assignment, so a reader sees one state and never waits. Views share what did not change; buffers grow at the end only,
+after the rows that earlier views look at.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 
 from hashstream import hamming
-from hashstream.hashers import OnlineHasher
-from hashstream.table.change import Change
-from hashstream.table.encoders import is_plain
-from hashstream.table.ids import Column, grown
+from hashstream.hashers import Encoder
+from hashstream.table.state.change import Change
+from hashstream.table.state.ids import Column, column_of, grown, kind_of
 
 __all__ = ["Part", "View", "in_order", "locate", "merged"]
 
 MANY = 4096  # slots, from where on a mask over all slots is faster than looking for each
-FEW_DEAD = 1024  # rows of a part that may be dead before it is written anew, and ...
-DEAD_SHARE = 256  # ... one in so many, where that is more
+FEW_DEAD = 1024  # rows of a part that may be dead before it is copied without them, and ...
+DEAD_SHARE = 256  # ... one in this many, where that is more
 MAX_PARTS = 4  # of one version
+BLOCK = 1 << 16  # ids that are copied at once
 
 T = TypeVar("T")
 
@@ -123,7 +123,7 @@ class Part:
         return part
 
     def extended(self, slots: np.ndarray, codes: np.ndarray) -> Part:
-        """The part with items behind it, whose slots are larger than all of its own."""
+        """The part with more items at its end, whose slots are larger than all of its own."""
         return replace(
             self,
             codes=grown(self.codes, self.stop, codes),
@@ -148,7 +148,7 @@ class View:
     width: int
     parts: tuple[Part, ...] = ()
     column: Column | None = None
-    encoders: Mapping[int, OnlineHasher] = field(default_factory=lambda: MappingProxyType({}))
+    encoders: Mapping[int, Encoder] = field(default_factory=lambda: MappingProxyType({}))
     newest: int = -1
 
     def __len__(self) -> int:
@@ -169,6 +169,10 @@ class View:
         """The slots of all items alive, ascending, uint32."""
         return in_order([part.rows()[1] for part in self.parts])
 
+    def ids(self, slots: np.ndarray) -> np.ndarray:
+        """The ids of slots of any shape: int64, or object holding str."""
+        return np.empty(slots.shape, np.int64) if self.column is None else self.column.take(slots)
+
     @kept
     def versions(self) -> tuple[int, ...]:
         """Those of the items alive, oldest first."""
@@ -180,27 +184,48 @@ class View:
         return hamming.Parts([(self.versions.index(part.version), *part.arrays()) for part in self.parts])
 
     @kept
-    def projections(self) -> list[np.ndarray] | None:
-        """The matrices (d, r) of `versions`, where the signs of products with them are all there is to it."""
-        encoders = [self.encoders[version] for version in self.versions]
-        return [one.projection_ for one in encoders] if all(map(is_plain, encoders)) else None
+    def matrices(self) -> list[np.ndarray] | None:
+        """The matrices (d, r) of `versions`, where bits are signs of products with them and nothing else."""
+        found = [self.encoders[version].matrix for version in self.versions]
+        matrices = [matrix for matrix in found if matrix is not None]
+        return matrices if len(matrices) == len(found) else None
 
-    def applied(self, change: Change, column: Column | None) -> View:
-        """The view after `change`; `column` is the one with the ids of the added items."""
+    def after(self, change: Change) -> View:
+        """The view after a change, with the same encoders."""
         gone = in_order([change.removed, *(piece.slots for piece in change.recoded)])
         parts = dropped(self.parts, gone) if len(gone) else self.parts
+        column, added = self.column, change.added
         for piece in change.recoded:
             parts = joined(parts, piece.version, piece.slots, piece.codes)
-        if change.added is not None and len(change.added.codes):
-            added = change.added
+        if added is not None:
+            column = (column or column_of(kind_of(added.ids))).extended(added.ids)
             slots = np.arange(added.first_slot, added.first_slot + len(added.codes), dtype=np.uint32)
             parts = joined(parts, added.version, slots, added.codes)
         return replace(self, parts=parts, column=column)
 
-    def with_encoders(self, known: Mapping[int, OnlineHasher], newest: int) -> View:
-        """The view with the encoders, out of `known`, of the versions that are alive and of the newest."""
-        alive = {part.version for part in self.parts} | ({newest} if newest >= 0 else set())
-        return replace(self, encoders=MappingProxyType({v: known[v] for v in sorted(alive)}), newest=newest)
+    def without(self, slots: np.ndarray) -> View:
+        """The view without the items at these slots (ascending)."""
+        return replace(self, parts=dropped(self.parts, slots)) if len(slots) else self
+
+    def with_encoders(self, known: Mapping[int, Encoder], newest: int) -> View:
+        """The view with those of the encoders whose versions are alive, and the newest."""
+        alive = {part.version for part in self.parts} | {newest}
+        encoders = {version: known[version] for version in sorted(alive) if version in known}
+        return replace(self, encoders=MappingProxyType(encoders), newest=newest)
+
+    def renumbered(self) -> View:
+        """The view with slots 0, 1, 2, ... for the items alive, in the order that they had."""
+        assert self.column is not None
+        live = self.live().astype(np.int64)
+        column = column_of(self.column.kind)
+        for start in range(0, len(live), BLOCK):
+            column = column.extended(self.column.take(live[start : start + BLOCK]))
+        parts = []
+        for part in self.parts:
+            codes, slots = part.rows()
+            slots = np.searchsorted(live, slots).astype(np.uint32)
+            parts.append(Part(part.version, codes, slots, 0, len(slots)))
+        return replace(self, parts=tuple(parts), column=column)
 
 
 def dropped(parts: Iterable[Part], slots: np.ndarray) -> tuple[Part, ...]:
@@ -228,8 +253,8 @@ def dropped(parts: Iterable[Part], slots: np.ndarray) -> tuple[Part, ...]:
 
 
 def joined(parts: tuple[Part, ...], version: int, slots: np.ndarray, codes: np.ndarray) -> tuple[Part, ...]:
-    """The parts with more items of a version: behind one of its parts where that keeps the order of slots, merged
-    with one that is not much larger, or else in a part of their own."""
+    """The parts with more items of a version: at the end of one of its parts where that keeps the order of slots,
+    merged with one that is not much larger, or else in a part of their own."""
     if not len(slots):
         return parts
     same = [part for part in parts if part.version == version]

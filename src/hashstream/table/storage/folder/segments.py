@@ -1,6 +1,6 @@
 """Features in files: a short header, then raw rows.
 
-What lies beyond the rows that the manifest knows was never committed: it is cut off when the folder is next opened for
+What lies beyond the rows that the database knows was never committed: it is cut off when the folder is next opened for
 writing, and never read.
 
 Files are read, not mapped: a file that shrinks, or a disk that fails, is then an error and not a signal that ends the
@@ -20,14 +20,13 @@ from typing import IO
 import numpy as np
 
 from hashstream.table.errors import REOPEN, SegmentMissing, TableError, not_opened
-from hashstream.table.failpoints import reach
-from hashstream.table.packing import checksum
-from hashstream.table.segments import Segment, Segments
+from hashstream.table.storage.features import Segment, Segments
+from hashstream.table.storage.folder.failpoints import reach
+from hashstream.table.storage.folder.records import FORMAT, SegmentRow, checksum, migrate
 
 __all__ = ["START", "FileSegments", "sync_folder"]
 
 MAGIC = b"HSTRFEAT"
-FORMAT = 1
 HEADER = struct.Struct(
     "<8sII16s4sIQ"
 )  # magic, format, header size, table, dtype, d, first slot; then a CRC-32
@@ -75,7 +74,7 @@ class FileSegments(Segments):
     """Rows in files `features-000000.seg`, ... of a folder.
 
     table : 16 bytes that name the table, so that a file of another one is not taken for one of this.
-    first_slots : of the segments that the manifest knows. n_rows : committed rows in all.
+    first_slots : of the segments that the database knows. n_rows : committed rows in all.
     again : (first slot, bytes) of rows that may not have reached the disk, and are written once more.
     tidy : cut off, and delete, what was never committed.
     exclusive : a new file never takes the place of another. It may only where a transaction keeps others from writing.
@@ -119,6 +118,11 @@ class FileSegments(Segments):
         return self.folder / f"features-{self.first_number + i:06d}.seg"
 
     @property
+    def last_row(self) -> SegmentRow:
+        """The last file, as the database knows it."""
+        return SegmentRow(self.first_number + len(self._segments) - 1, self._segments[-1].first_slot)
+
+    @property
     def paths(self) -> list[Path]:
         return [segment.path for segment in self._segments if segment.path is not None]
 
@@ -153,14 +157,10 @@ class FileSegments(Segments):
             raise not_opened(path, error, write=False) from error
         if head[:8] != MAGIC:
             raise TableError(f"{path} is damaged: it does not begin as a segment of features does")
-        version = int.from_bytes(head[8:12], "little")
-        intact = head == self._header(segment.first_slot)
-        if version > FORMAT and not intact:
-            raise TableError(
-                f"{path} has format {version}; this version of hashstream reads up to {FORMAT}: update hashstream"
-            )
-        if not intact:
-            raise TableError(f"{path} is damaged: its header is not the one that the manifest asks for")
+        if head != self._header(segment.first_slot):
+            if 0 < (version := int.from_bytes(head[8:12], "little")) < 1000:
+                migrate(str(path), version)
+            raise TableError(f"{path} is damaged: its header is not the one that the database asks for")
         if size < START + segment.rows * self.stride:
             raise TableError(
                 f"{path} is truncated: {segment.rows} rows were committed to it, which take "

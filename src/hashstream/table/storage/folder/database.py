@@ -1,12 +1,14 @@
-"""The manifest: one SQLite file with everything but the features. Its transactions are the table's only commits.
+"""The database: one SQLite file with everything but the features. Its transactions are the table's only commits.
+
+All SQL of a table is here. Rows come back as the typed records of `records.py`.
 
 It is in WAL mode: a commit is one append and one fsync (a rollback journal needs three), and readers of other processes
 go on while it is written. With durability "full" (synchronous=FULL) every commit is synced before it returns; with
 "fast" (synchronous=NORMAL) none is: the file stays whole after a power loss, but may be older than what was
 acknowledged.
 
-Where syncs take long, the features of a small batch stand here too, until their segment is synced, which is then done
-once for many batches: a commit costs one sync, not two. After a power loss they are written to the segment again.
+Where syncs take long, the features of a small batch are stored here too until their segment is synced, which is then
+done once for many batches: a commit costs one sync, not two. After a power loss they are written to the segment again.
 
 SQLite has no checksums of its own outside the log, so every row here has one, over all of its fields. What is read
 is verified when it is read.
@@ -27,23 +29,34 @@ from typing import Any
 
 import numpy as np
 
-from hashstream.table.errors import REOPEN, TableError, forked
-from hashstream.table.failpoints import reach
-from hashstream.table.file_segments import sync_folder
-from hashstream.table.lock import LOCK, holder
-from hashstream.table.packing import checked, checksum, pack, unpack
+from hashstream.table.errors import TableError, forked
+from hashstream.table.storage.folder.failpoints import reach
+from hashstream.table.storage.folder.open_files import OpenFiles, explained
+from hashstream.table.storage.folder.records import (
+    FORMAT,
+    BatchRow,
+    Head,
+    Identity,
+    ModelRow,
+    SegmentRow,
+    checked,
+    checksum,
+    migrate,
+    pack,
+    unpack,
+)
+from hashstream.table.storage.folder.segments import sync_folder
 
-__all__ = ["FORMAT", "Manifest"]
+__all__ = ["Database"]
 
 APPLICATION = 0x48535442  # "HSTB"
-FORMAT = 1
 PAGE_BYTES = 8192  # large blobs take half the time that they take in pages of the usual size
 CACHE_KB = 512  # of pages that a connection keeps: nearly all that is read is read once
 WAL_PAGES = (
     1024  # 8 MB of log before it is carried over into the file; then it is used again, which syncs quicker
 )
 WAIT = 30  # seconds for other processes that hold the database
-BLOB_BYTES = 1 << 18  # of an image's part in one row
+BLOB_BYTES = 1 << 18  # of the items in one row
 
 # Columns by name: where the stored schema is damaged, SQLite says so.
 BATCH = "seq, first_slot, n_rows, learned, version, features_crc, model_crc, y, crc"
@@ -57,23 +70,23 @@ CREATE TABLE batches (
 CREATE UNIQUE INDEX batch_slots ON batches (first_slot);
 CREATE TABLE unsynced (first_slot INTEGER PRIMARY KEY, features BLOB NOT NULL, crc INTEGER NOT NULL);
 CREATE TABLE log (seq INTEGER PRIMARY KEY, change BLOB NOT NULL, crc INTEGER NOT NULL);
-CREATE TABLE image (name TEXT, part INTEGER, bytes BLOB NOT NULL, crc INTEGER NOT NULL, PRIMARY KEY (name, part));
+CREATE TABLE items (name TEXT, part INTEGER, bytes BLOB NOT NULL, crc INTEGER NOT NULL, PRIMARY KEY (name, part));
 CREATE TABLE models (kind TEXT, version INTEGER, seq INTEGER NOT NULL, hasher BLOB NOT NULL, crc INTEGER NOT NULL,
     PRIMARY KEY (kind, version));
 """
 
 
-class Manifest:
-    """Rows of the manifest, checked. One connection that writes (or reads), used under the table's lock."""
+class Database:
+    """Rows of the database, checked. One connection that writes (or reads), used under the table's lock."""
 
     def __init__(self, path: Path, *, mode: str, sync: bool = True) -> None:
         """mode : "create", "write" or "read"."""
         self.path = path
-        self._unsure, self._sync = False, sync
+        self._in_doubt, self._sync = False, sync
         self._process = os.getpid()
-        self._state: str | None = None  # what the state is if nobody else has written
-        self._next_state: str | None = None
-        self._files: dict[str, os.stat_result] = {}
+        self._head: str | None = None  # the head as it is if nobody else has written
+        self._next_head: str | None = None
+        self._files = OpenFiles(path)
         if mode != "create" and not path.exists():
             raise TableError(f"{path} is not there: {path.parent} is not a table")
         uri = f"{path.absolute().as_uri()}?mode={'ro' if mode == 'read' else 'rwc' if mode == 'create' else 'rw'}"
@@ -111,39 +124,12 @@ class Manifest:
         application = self._one("PRAGMA application_id")[0]
         version = self._one("PRAGMA user_version")[0]
         if application != APPLICATION:
-            raise TableError(f"{self.path} is damaged, or not the manifest of a table")
-        if version > FORMAT:
-            raise TableError(
-                f"{self.path} has format {version}; this version of hashstream reads up to {FORMAT}: update hashstream"
-            )
-        if version < 1:
-            raise TableError(f"{self.path} is damaged: its format is {version}")
+            raise TableError(f"{self.path} is damaged, or not the database of a table")
+        migrate(str(self.path), version)
 
     def damaged(self, error: sqlite3.Error) -> TableError:
-        text = str(error)
-        if isinstance(
-            error, sqlite3.ProgrammingError
-        ):  # a connection that was closed, by another thread perhaps
-            return TableError(f"{self.path} cannot be used: {text}")
-        if "full" in text:
-            return TableError(
-                f"the disk is full: {self.path} could not be written. The table is as it was before."
-            )
-        if "readonly" in text:
-            return TableError(
-                f"{self.path} cannot be used: this user has no right to write to {self.path.parent}, which SQLite "
-                "needs even to read. Change its rights, or copy it to where you may write."
-            )
-        if "unable to open" in text and self.path.exists() and not os.access(self.path, os.R_OK):
-            text = "this user has no right to read it. Change its rights, or run this as its owner."
-        if "locked" in text:
-            return TableError(
-                f"{self.path} has been locked for {WAIT} seconds by {holder(self.path.with_name(LOCK))}, which may "
-                "have been stopped while it was closing the table: let it go on, or end it, and try again"
-            )
-        if any(words in text for words in ("no right", "unable to open", "disk I/O error")):
-            return TableError(f"{self.path} cannot be read or written: {text}")
-        return TableError(f"{self.path} is damaged: {text}. Restore it from a copy; nothing was changed.")
+        """A sentence about an error of SQLite."""
+        return explained(self.path, error, WAIT)
 
     def _one(self, sql: str, *values: Any) -> Any:
         return self._db.execute(sql, values).fetchone()
@@ -154,24 +140,24 @@ class Manifest:
     # ---- transactions
 
     @property
-    def unsure(self) -> bool:
+    def in_doubt(self) -> bool:
         """Whether a commit failed, or was interrupted, in a way that leaves open what is on the disk, or whether it is
-        what is in memory: only opening it anew tells."""
-        return self._unsure
+        what is in memory: only opening it again tells."""
+        return self._in_doubt
 
     def settled(self) -> None:
         """What was committed is in memory, too."""
-        self._unsure = False
+        self._in_doubt = False
 
-    def watch_state(self) -> None:
-        """From now on, refuse a transaction where the state is not what it is now, or what was written here last: then
+    def watch_head(self) -> None:
+        """From now on, refuse a transaction where the head is not what it is now, or what was written here last: then
         another process has written, whatever the locks say. In a block of `reading`."""
-        self._state = self._one("SELECT value FROM meta WHERE key = 'state'")[0]
+        self._head = self._one("SELECT value FROM meta WHERE key = 'head'")[0]
 
     def refuse_if_overtaken(self) -> None:
         """TableError where another process has written; in a transaction, or a block of `reading` alone."""
-        found = self._one("SELECT value FROM meta WHERE key = 'state'")
-        if self._state is not None and (found is None or found[0] != self._state):
+        found = self._one("SELECT value FROM meta WHERE key = 'head'")
+        if self._head is not None and (found is None or found[0] != self._head):
             raise TableError(
                 f"another process has written to {self.path.parent} since it was opened here: nothing was changed. "
                 "Close this table and open it again, and let one process write at a time."
@@ -182,35 +168,15 @@ class Manifest:
             raise TableError(forked(self.path.parent, self._process))
 
     def check_files(self) -> None:
-        """TableError where a file of the database was deleted, replaced or cut while it was open: what is written to it
-        would be lost.
-
-        SQLite maps `-shm`, so to read what was cut off would end the process. It is an index of the log, which SQLite
-        makes again where it finds zeros, so its length is restored.
-        """
-        for name in (str(self.path), f"{self.path}-wal", f"{self.path}-shm"):
-            known = self._files.get(name)
-            try:
-                found = os.stat(name)
-            except FileNotFoundError:
-                if known is not None:
-                    raise TableError(f"{name} was deleted while the table was open: {REOPEN}") from None
-                continue
-            if known is not None and (found.st_ino, found.st_dev) != (known.st_ino, known.st_dev):
-                raise TableError(f"{name} was replaced while the table was open: {REOPEN}")
-            if known is not None and found.st_size < known.st_size:
-                if not name.endswith("-shm"):
-                    raise TableError(f"{name} was cut while the table was open: {REOPEN}")
-                os.truncate(name, known.st_size)
-                continue
-            self._files[name] = found
+        """TableError where a file was deleted, replaced or cut while it was open."""
+        self._files.check()
 
     def transaction(
         self, name: str = "commit", *, sync: bool = False, settle: bool = True
     ) -> AbstractContextManager[None]:
         """All or nothing; passes the fail-points `name`.before and `name`.after.
 
-        From its beginning on, no other process can commit, and the state is known to be the last one of this process.
+        From its beginning on, no other process can commit, and the head is known to be the last one of this process.
 
         sync : make this commit, and all before it, durable even where none is as a rule.
         settle : whether nothing is left to do when it has happened; otherwise `settled` says when.
@@ -223,18 +189,18 @@ class Manifest:
 
     def begin(self, sql: str, *, sync: bool = False) -> None:
         self._refuse_if_forked()
-        self.check_files()
+        self._files.check()
         self._roll_back()  # what an interrupt may have left
         if sync:
             self._db.execute("PRAGMA synchronous = FULL")
         self._db.execute(sql)
 
     def begin_writing(self, *, sync: bool) -> None:
-        if self._unsure:
+        if self._in_doubt:
             raise TableError(
-                f"the last commit to {self.path} failed half-way: close the table and open it again"
+                f"the last write to {self.path} was interrupted and its outcome is unknown: close and reopen the table"
             )
-        self._next_state = self._state
+        self._next_head = self._head
         try:
             self.begin("BEGIN IMMEDIATE", sync=sync)
             self.refuse_if_overtaken()
@@ -245,17 +211,17 @@ class Manifest:
     def commit(self, name: str) -> None:
         try:
             reach(f"{name}.before")
-            self.check_files()
-            self._unsure = True  # an interrupt (Ctrl-C) may come anywhere from here on
+            self._files.check()
+            self._in_doubt = True  # an interrupt (Ctrl-C) may come anywhere from here on
             try:
                 self._db.execute("COMMIT")
             except sqlite3.Error as error:
-                self._unsure = "full" not in str(error)
+                self._in_doubt = "full" not in str(error)
                 raise
         except BaseException as error:
             self.give_up(error)
             raise
-        self._state = self._next_state
+        self._head = self._next_head
 
     def give_up(self, error: BaseException) -> None:
         """Roll back what failed with an error; a TableError in the place of one of SQLite's."""
@@ -265,7 +231,7 @@ class Manifest:
             if self._db.in_transaction:
                 self._db.execute("ROLLBACK")
                 if not isinstance(error, sqlite3.Error):
-                    self._unsure = False
+                    self._in_doubt = False
         except sqlite3.Error as second:
             raise self.damaged(second) from error
         if isinstance(error, sqlite3.Error):
@@ -300,19 +266,13 @@ class Manifest:
 
     # ---- small facts
 
-    def put(self, key: str, value: Any) -> None:
+    def _put(self, key: str, value: Any) -> None:
         text = json.dumps(value, sort_keys=True)
-        if key == "state":
-            self._next_state = text
+        if key == "head":
+            self._next_head = text
         self._db.execute("INSERT OR REPLACE INTO meta VALUES (?, ?, ?)", (key, text, checksum(key, text)))
 
-    def get(self, key: str) -> Any:
-        value = self.find(key)
-        if value is None:
-            raise TableError(f"{self.path} is damaged: it does not say {key!r}")
-        return value
-
-    def find(self, key: str) -> Any:
+    def _find(self, key: str) -> Any:
         """None where it is not there."""
         row = self._one("SELECT value, crc FROM meta WHERE key = ?", key)
         if row is None:
@@ -320,18 +280,44 @@ class Manifest:
         checked(f"{self.path} ({key})", row[1], key, row[0])
         return json.loads(row[0])
 
-    def put_segment(self, number: int, first_slot: int) -> None:
-        self._db.execute(
-            "INSERT INTO segments VALUES (?, ?, ?)", (number, first_slot, checksum(number, first_slot))
-        )
+    def put_identity(self, identity: Identity) -> None:
+        self._put("identity", identity.to_fields())
 
-    def segments(self) -> list[tuple[int, int]]:
-        """(number, first slot) of each, ascending."""
+    def identity(self) -> Identity:
+        return Identity.from_fields(self._find("identity"))
+
+    def put_head(self, head: Head) -> None:
+        self._put("head", head.to_fields())
+
+    def head(self) -> Head:
+        return Head.from_fields(self._find("head"))
+
+    def put_settings(self, settings: dict[str, Any]) -> None:
+        self._put("settings", settings)
+
+    def settings(self) -> dict[str, Any]:
+        found = self._find("settings")
+        if not isinstance(found, dict):
+            raise TableError(f"{self.path} is damaged: its settings are missing")
+        return found
+
+    def put_history(self, history: dict[str, Any]) -> None:
+        self._put("history", history)
+
+    def history(self) -> dict[str, Any] | None:
+        found: dict[str, Any] | None = self._find("history")
+        return found
+
+    def put_segment(self, row: SegmentRow) -> None:
+        self._db.execute("INSERT INTO segments VALUES (?, ?, ?)", (*row, checksum(*row)))
+
+    def segments(self) -> list[SegmentRow]:
+        """In order."""
         rows = self._all("SELECT number, first_slot, crc FROM segments ORDER BY number")
         for number, first_slot, crc in rows:
             checked(f"{self.path} (segment {number})", crc, number, first_slot)
             self._typed("segment", (number, first_slot), int, int)
-        return [(number, first_slot) for number, first_slot, _ in rows]
+        return [SegmentRow(number, first_slot) for number, first_slot, _ in rows]
 
     def _typed(self, what: str, fields: Sequence[Any], *types: Any) -> None:
         """TableError where a row has fields of other types: SQLite keeps whatever it was given."""
@@ -343,20 +329,37 @@ class Manifest:
 
     # ---- batches
 
-    def put_batch(self, *fields: Any) -> None:
-        """seq, first_slot, n_rows, learned, version, features_crc, model_crc, y."""
-        self._db.execute(
-            "INSERT INTO batches VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", (*fields, checksum(*fields))
-        )
+    def put_batch(self, row: BatchRow) -> None:
+        self._db.execute("INSERT INTO batches VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", (*row, checksum(*row)))
 
-    def batches(self, where: str, *values: Any) -> Iterator[tuple[Any, ...]]:
-        """The fields of `put_batch` for batches that fulfil a condition, in order."""
+    def batches(self) -> Iterator[BatchRow]:
+        """All of them, in order."""
+        return self._batches("1")
+
+    def batches_after(self, seq: int) -> Iterator[BatchRow]:
+        return self._batches("seq > ?", seq)
+
+    def batches_below(self, slot: int) -> Iterator[BatchRow]:
+        """Those that begin below a slot."""
+        return self._batches("first_slot < ?", slot)
+
+    def last_batch(self, seq: int) -> BatchRow | None:
+        """The last one up to commit `seq`."""
+        return next(self._batches("seq = (SELECT max(seq) FROM batches WHERE seq <= ?)", seq), None)
+
+    def batch_at(self, slot: int) -> BatchRow | None:
+        """The one that holds a slot."""
+        where = "first_slot = (SELECT max(first_slot) FROM batches WHERE first_slot <= ?)"
+        found = next(self._batches(where, slot), None)
+        return found if found is not None and slot < found.end else None
+
+    def _batches(self, where: str, *values: Any) -> Iterator[BatchRow]:
         for *fields, crc in self._db.execute(
             f"SELECT {BATCH} FROM batches WHERE {where} ORDER BY seq", values
         ):
             checked(f"{self.path} (batch {fields[0]})", crc, *fields)
             self._typed("batch", fields, *[int] * 7, bytes | None)
-            yield tuple(fields)
+            yield BatchRow(*fields)
 
     # ---- features of batches whose segment has not been synced since
 
@@ -377,7 +380,7 @@ class Manifest:
     def forget_unsynced(self) -> None:
         self._db.execute("DELETE FROM unsynced")
 
-    # ---- changes since the image
+    # ---- changes since the checkpoint of the items
 
     def put_change(self, seq: int, raw: bytes) -> None:
         self._db.execute("INSERT INTO log VALUES (?, ?, ?)", (seq, raw, checksum(seq, raw)))
@@ -393,11 +396,11 @@ class Manifest:
     def forget_changes(self) -> None:
         self._db.execute("DELETE FROM log")
 
-    # ---- the image: all items as of one change
+    # ---- a checkpoint of the items, as of one commit
 
-    def put_image(self, arrays: dict[str, np.ndarray]) -> int:
-        """Instead of the last one; returns how many bytes it has."""
-        self._db.execute("DELETE FROM image")
+    def put_items(self, arrays: dict[str, np.ndarray]) -> int:
+        """In place of the last one; returns its number of bytes."""
+        self._db.execute("DELETE FROM items")
         total = 0
         for name, array in arrays.items():
             rows = max(1, BLOB_BYTES // max(1, array.itemsize * int(np.prod(array.shape[1:]))))
@@ -405,20 +408,20 @@ class Manifest:
                 raw = pack({"": array[start : start + rows]})
                 total += len(raw)
                 self._db.execute(
-                    "INSERT INTO image VALUES (?, ?, ?, ?)", (name, part, raw, checksum(name, part, raw))
+                    "INSERT INTO items VALUES (?, ?, ?, ?)", (name, part, raw, checksum(name, part, raw))
                 )
         return total
 
-    def image(self) -> dict[str, np.ndarray]:
+    def items(self) -> dict[str, np.ndarray]:
         # Parts are copied to where they belong one by one: what is needed for a while is small, and leaves no holes.
-        sizes = dict(self._all("SELECT name, sum(length(bytes)) FROM image GROUP BY name"))
+        sizes = dict(self._all("SELECT name, sum(length(bytes)) FROM items GROUP BY name"))
         arrays: dict[str, np.ndarray] = {}
         used: dict[str, int] = {}
         for name, part, raw, crc in self._db.execute(
-            "SELECT name, part, bytes, crc FROM image ORDER BY name, part"
+            "SELECT name, part, bytes, crc FROM items ORDER BY name, part"
         ):
-            checked(f"{self.path} (image, {name})", crc, name, part, raw)
-            self._typed("image", (name, part, raw), str, int, bytes)
+            checked(f"{self.path} (items, {name})", crc, name, part, raw)
+            self._typed("item", (name, part, raw), str, int, bytes)
             rows = unpack(raw)[""]
             if name not in arrays:
                 room = sizes[name] // (rows.itemsize * int(np.prod(rows.shape[1:])))
@@ -429,24 +432,36 @@ class Manifest:
 
     # ---- hash functions
 
-    def put_model(self, kind: str, version: int, seq: int, raw: bytes) -> None:
-        """kind : "checkpoint", of which there is one, or "encoder", one for each old version alive."""
-        if kind == "checkpoint":
-            self._db.execute("DELETE FROM models WHERE kind = 'checkpoint'")
-        fields = (kind, version, seq, raw)
+    def put_checkpoint(self, row: ModelRow) -> None:
+        """The model, in place of the last one."""
+        self._db.execute("DELETE FROM models WHERE kind = 'checkpoint'")
+        self._put_model("checkpoint", row)
+
+    def put_encoder(self, row: ModelRow) -> None:
+        """The hash functions of an old version that is alive."""
+        self._put_model("encoder", row)
+
+    def _put_model(self, kind: str, row: ModelRow) -> None:
+        fields = (kind, *row)
         self._db.execute("INSERT OR REPLACE INTO models VALUES (?, ?, ?, ?, ?)", (*fields, checksum(*fields)))
 
-    def models(self, kind: str) -> Iterator[tuple[int, int, bytes]]:
-        """(version, seq, bytes) of each."""
+    def checkpoint(self) -> ModelRow | None:
+        """The saved model."""
+        return next(self._models("checkpoint"), None)
+
+    def encoders(self) -> Iterator[ModelRow]:
+        """The saved hash functions of old versions."""
+        return self._models("encoder")
+
+    def _models(self, kind: str) -> Iterator[ModelRow]:
         for fields in self._db.execute(
             "SELECT kind, version, seq, hasher, crc FROM models WHERE kind = ? ORDER BY version", (kind,)
         ):
             checked(f"{self.path} ({kind} {fields[1]})", fields[4], *fields[:4])
             self._typed(kind, fields[:4], str, int, int, bytes)
-            yield fields[1], fields[2], fields[3]
+            yield ModelRow(*fields[1:4])
 
-    def encoders(self) -> set[int]:
-        """The versions that have one."""
+    def encoder_versions(self) -> set[int]:
         return {version for (version,) in self._all("SELECT version FROM models WHERE kind = 'encoder'")}
 
     def forget_encoders(self, versions: set[int]) -> None:
@@ -455,14 +470,24 @@ class Manifest:
 
     # ---- whole files
 
-    def forget_items(self) -> None:
-        """All rows about items, before others take their place."""
-        for name in ("batches", "segments", "unsynced", "log", "image"):
+    def forget_rows(self) -> None:
+        """Delete all rows about items, before others take their place."""
+        for name in ("batches", "segments", "unsynced", "log", "items"):
             self._db.execute(f"DELETE FROM {name}")
+
+    def verify_rows(self) -> None:
+        """Compare every row but those of the batches with its checksum. In a block of `reading`."""
+        self.items()
+        self.history()
+        self.checkpoint()
+        self.segments()
+        for rows in (self.changes(0), self.encoders(), self.unsynced()):
+            for _ in rows:
+                pass
 
     def quick_check(self) -> None:
         """SQLite's own check of its pages."""
-        self.check_files()
+        self._files.check()
         try:
             found = self._all("PRAGMA quick_check(1)")
         except sqlite3.Error as error:
@@ -483,7 +508,7 @@ class Manifest:
         """Make the commits in the log durable, whoever made them: a process that was killed between the writing of a
         commit and its sync has left it to the system.
 
-        The manifest itself needs none, as SQLite syncs what it moves there before it uses the log again. Nor may it be
+        The database itself needs none, as SQLite syncs what it moves there before it uses the log again. Nor may it be
         opened here: with the file, its locks would be let go of.
         """
         log = self.path.with_name(f"{self.path.name}-wal")
@@ -500,7 +525,7 @@ class Manifest:
         if os.getpid() != self._process:
             return
         with suppress(TableError, OSError):
-            self.check_files()
+            self._files.check()
         self._db.close()
 
 
@@ -509,40 +534,40 @@ class _Transaction(AbstractContextManager[None]):
     """A class, not a generator: a generator that an interrupt has left in the middle would end later, when it is
     collected, and then roll back whatever transaction there is."""
 
-    manifest: Manifest
+    database: Database
     name: str
     sync: bool
     settle: bool
 
     def __enter__(self) -> None:
-        self.manifest.begin_writing(sync=self.sync)
+        self.database.begin_writing(sync=self.sync)
 
     def __exit__(self, kind: object, error: BaseException | None, _: object) -> None:
         try:
             if error is None:
-                self.manifest.commit(self.name)
+                self.database.commit(self.name)
             else:
-                self.manifest.give_up(error)
+                self.database.give_up(error)
         finally:
             if self.sync:
-                self.manifest.end_sync()
+                self.database.end_sync()
         if error is None:
             reach(f"{self.name}.after")
             if self.settle:
-                self.manifest.settled()
+                self.database.settled()
 
 
 @dataclass(frozen=True)
 class _Reading(AbstractContextManager[None]):
-    manifest: Manifest
+    database: Database
     alone: bool
 
     def __enter__(self) -> None:
         try:
-            self.manifest.begin("BEGIN IMMEDIATE" if self.alone else "BEGIN")
+            self.database.begin("BEGIN IMMEDIATE" if self.alone else "BEGIN")
         except BaseException as error:
-            self.manifest.end_reading(error)
+            self.database.end_reading(error)
             raise
 
     def __exit__(self, kind: object, error: BaseException | None, _: object) -> None:
-        self.manifest.end_reading(error)
+        self.database.end_reading(error)

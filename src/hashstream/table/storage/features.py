@@ -1,6 +1,6 @@
-"""Features in append-only segments: what segments in files and in memory share, and those in memory.
+"""Features in append-only segments: what segments in memory and in files share.
 
-Rows stand in the order of their slots, so the place of a row follows from its slot.
+Rows are in the order of their slots, so the place of a row follows from its slot.
 """
 
 from __future__ import annotations
@@ -16,9 +16,8 @@ import numpy as np
 
 from hashstream.table.errors import TableError
 
-__all__ = ["MemorySegments", "Segment", "Segments"]
+__all__ = ["Segment", "Segments"]
 
-MEMORY_ROWS_BYTES = 64 << 20
 BLOCK_BYTES, BLOCK_ROWS = 1 << 20, 256  # of the rows read at once: so many bytes, and no fewer rows
 NEAR_BYTES = 1 << 14  # rows no farther apart are read together
 
@@ -35,21 +34,18 @@ class Segment:
 
 
 class Segments(ABC):
-    """What segments on disk and in memory share. d : width of a row. dtype : float32 or float64."""
+    """Rows of features by slot. d : width of a row. dtype : float32 or float64."""
 
     def __init__(self, d: int, dtype: np.dtype) -> None:
         self.d, self.dtype = d, dtype
+        self.stride = d * dtype.itemsize  # bytes per row
         self.n_rows = 0  # committed
         self._segments: list[Segment] = []
         self._pending = 0
 
-    @property
-    def stride(self) -> int:
-        return self.d * self.dtype.itemsize
-
     @abstractmethod
     def append(self, X: np.ndarray, *, sync: bool = True) -> None:
-        """Write rows behind the last one. They count once `settle` is called; `undo` forgets them.
+        """Write rows after the last one. They count once `settle` is called; `undo` forgets them.
 
         sync : whether they have to be on the disk when this returns; `sync_rows` does it later.
         """
@@ -84,7 +80,7 @@ class Segments(ABC):
         self._all_found(last - first - found)
 
     def checksum(self, first: int, last: int) -> int:
-        """Of the rows of slots first to last, as `packing.checksum` gives it for all in one array."""
+        """Of the rows of slots first to last, as `zlib.crc32` gives it for all in one array."""
         crc = 0
         for _, X in self.blocks(first, last):
             crc = zlib.crc32(X.data.cast("B"), crc)
@@ -123,30 +119,6 @@ class Segments(ABC):
 
     def close(self) -> None:
         self._segments = []
-
-
-class MemorySegments(Segments):
-    """Rows in memory, in arrays that double until they reach 64 MB."""
-
-    def append(self, X: np.ndarray, *, sync: bool = True) -> None:
-        last = self._segments[-1] if self._segments else None
-        if last is None or last.array is None or last.rows + len(X) > len(last.array):
-            room = max(len(X), min(MEMORY_ROWS_BYTES // self.stride, max(256, self.n_rows)))
-            last = Segment(self.n_rows, 0, array=np.empty((room, self.d), self.dtype))
-            self._segments.append(last)
-        assert last.array is not None
-        last.array[last.rows : last.rows + len(X)] = X
-        last.rows += len(X)
-        self._pending += len(X)
-
-    def undo(self, *, cut: bool = True) -> None:
-        if self._pending:
-            self._segments[-1].rows -= self._pending
-            self._pending = 0
-
-    def _rows(self, segment: Segment, low: int, high: int, room: np.ndarray | None = None) -> np.ndarray:
-        assert segment.array is not None
-        return segment.array[low:high]
 
 
 def _stretches(rows: np.ndarray, near: int, most: int) -> Iterator[tuple[int, int]]:
