@@ -121,9 +121,9 @@ def test_one_process_measures_at_a_time_and_a_dead_one_is_in_nobodys_way(
         assert holder.stdout.readline() == "holds\n"
         results = evaluate.Results(path)  # reading is free
         job = evaluate.Job("Moving", odd.Moving, 8, 0)
-        with pytest.raises(ValueError, match=rf"being measured into by process {holder.pid} on .*, since 2"):
+        with pytest.raises(ValueError, match=rf"is in use by process {holder.pid} on .*, since 2"):
             evaluate.run([job], field, results)
-        with pytest.raises(ValueError, match="being measured into"):
+        with pytest.raises(ValueError, match="is in use by"):
             results.append(rows(0.5))
         assert results.rows == []
         assert not path.exists()

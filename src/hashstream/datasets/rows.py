@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from hashstream.datasets.columns import Columns, Kind
-from hashstream.datasets.folders import DatasetError
+from hashstream.datasets.errors import DatasetError
 
 __all__ = [
     "SUFFIXES",

@@ -10,9 +10,9 @@ from typing import IO, Any
 
 import numpy as np
 
+from hashstream._machine import check_memory
 from hashstream.datasets.columns import FEATURES, IDS, LABELS, Columns
-from hashstream.datasets.folders import DatasetError
-from hashstream.datasets.memory import check_memory
+from hashstream.datasets.errors import DatasetError
 from hashstream.datasets.npy import Header, names_in_npz, open_npy, open_npz, read_npz
 from hashstream.datasets.rows import Rows, RowSource, check_features, converted, side_arrays
 

@@ -14,7 +14,7 @@ from statistics import mean, stdev
 from typing import TYPE_CHECKING, Any, Literal
 
 from hashstream import evaluate
-from hashstream.datasets import Dataset
+from hashstream.datasets import CATALOGUE, Dataset
 from hashstream.evaluate.protocols import Paper, PreparedDataset, Protocol, metric_row
 from hashstream.paper.lineup import Contestant, lineup
 
@@ -192,7 +192,7 @@ class Study:
     @property
     def headline(self) -> str:
         """The metric that the paper reports for a data set: mAP, or mAP@1000 where there are many classes."""
-        return "mAP@1000" if self.dataset in ("places205", "tinyimagenet200") else "mAP"
+        return CATALOGUE[self.dataset].headline if self.dataset in CATALOGUE else "mAP"
 
     def measure(
         self,
