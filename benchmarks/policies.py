@@ -64,7 +64,7 @@ class World:
 
 
 @dataclass
-class Course:
+class Task:
     """What was seen of a policy: a list for each metric, one entry a look, and the rows learned by then."""
 
     n: list[int] = field(default_factory=list)
@@ -150,8 +150,8 @@ def count_recoded(table: HashTable) -> list[int]:
     return recoded
 
 
-def follow(world: World, make: Callable[[], Policy], versions: int) -> Course:
-    course, rows = Course(), len(world.X)
+def follow(world: World, make: Callable[[], Policy], versions: int) -> Task:
+    course, rows = Task(), len(world.X)
     every = rows // LOOKS
     with HashTable.open(None, hs.FCOH(BITS, random_state=0), policy=make(), max_versions=versions) as table:
         recoded, spent = count_recoded(table), 0.0
@@ -178,7 +178,7 @@ def follow(world: World, make: Callable[[], Policy], versions: int) -> Course:
     return course
 
 
-def show(world: World, courses: dict[str, Course]) -> None:
+def show(world: World, courses: dict[str, Task]) -> None:
     table = Table(title=f"{world.title} ({world.dataset}, {len(world.X):,} rows)", title_justify="left")
     table.add_column("policy")
     for head in (
@@ -208,7 +208,7 @@ def show(world: World, courses: dict[str, Course]) -> None:
     console.print(table)
 
 
-def rows_of(world: World, name: str, course: Course) -> list[dict[str, Any]]:
+def rows_of(world: World, name: str, course: Task) -> list[dict[str, Any]]:
     fixed = {"dataset": world.dataset, "protocol": world.protocol, "method": name, "bits": BITS, "run": 0}
     return [
         {**fixed, "n_train": n, "metric": metric, "value": value}
@@ -261,7 +261,7 @@ def main(quick: bool = False) -> bool:
     console.print(machine())
     console.print(hs.show_versions())
     filed: list[dict[str, Any]] = []
-    every: dict[str, dict[str, Course]] = {}
+    every: dict[str, dict[str, Task]] = {}
     with threadpool_limits(1):
         here = worlds(rows)
         for world in here:

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from hashstream.evaluate import Job, News
+from hashstream.evaluate import Job, JobProgress
 from hashstream.evaluate.protocols import PreparedDataset
 from hashstream.hashers import DivergenceError, OnlineHasher
 from hashstream.paper.lineup import Contestant
@@ -155,7 +155,7 @@ def measure(study: Study, rows_of: Callable[[Contestant], int | None]) -> None:
             def count(rows: int, job: Job = job) -> None:
                 nonlocal told
                 told += rows
-                tell(News(job, rows=rows))
+                tell(JobProgress(job, rows=rows))
 
             course = plan(stream, rows_of(one))
             try:
@@ -168,7 +168,7 @@ def measure(study: Study, rows_of: Callable[[Contestant], int | None]) -> None:
                 found = {}
             for n, figures in found.items():
                 study.add(NAME, one.label, BITS, run, n, **{metric(f, policy): v for f, v in figures.items()})
-            tell(News(job, rows=stream - told, done=True))
+            tell(JobProgress(job, rows=stream - told, done=True))
 
 
 def _there(study: Study, one: Contestant, policy: str, run: int) -> bool:

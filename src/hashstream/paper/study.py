@@ -39,7 +39,7 @@ __all__ = [
 BITS = (8, 16, 32, 48, 64, 128)
 """The paper's code lengths."""
 
-Watch = Callable[[evaluate.News], None]
+Watch = Callable[[evaluate.JobProgress], None]
 Watching = Callable[[str, int, int], AbstractContextManager[Watch | None]]
 """Given what begins, how many jobs and how many rows it has: the watch of `evaluate.run`, for as long as it lasts."""
 
