@@ -27,7 +27,7 @@ import hashstream as hs
 from benchmarks.harness import console, machine
 from benchmarks.policies_picture import policies_picture
 from hashstream import datasets, hamming, pictures
-from hashstream.evaluate import Results
+from hashstream.evaluate import Results, average_precision
 from hashstream.table import Eager, Every, Gated, HashTable, Lazy, Never, Policy, Projected
 
 OUT = Path(__file__).parents[1] / "docs" / "results" / "table-policies"
@@ -64,7 +64,7 @@ class World:
 
 
 @dataclass
-class Task:
+class Course:
     """What was seen of a policy: a list for each metric, one entry a look, and the rows learned by then."""
 
     n: list[int] = field(default_factory=list)
@@ -117,17 +117,15 @@ def joined(stream: np.ndarray, arrival: np.ndarray, rows: int) -> np.ndarray:
     return np.concatenate(chosen)
 
 
-def average_precision(hits: np.ndarray) -> float:
-    """Mean over rankings: hits (q, n) bool, whether the item at each place is of the query's class."""
-    found = np.cumsum(hits, axis=1)
-    precision = found / np.arange(1, hits.shape[1] + 1)
-    return float(np.mean((precision * hits).sum(axis=1) / np.maximum(1, found[:, -1])))
+def mean_ap(hits: np.ndarray) -> float:
+    """Mean over rankings; 0 for a query without a relevant item."""
+    return float(np.nan_to_num(average_precision(hits)).mean())
 
 
 def asked_of(table: HashTable, y: np.ndarray, Q: np.ndarray, q: np.ndarray) -> float:
     """mAP of the table's own answers; an item's id is its place in y."""
     ids, _ = table.search(Q, len(table))
-    return average_precision(y[ids] == q[:, None])
+    return mean_ap(y[ids] == q[:, None])
 
 
 def mixed_of(table: HashTable, y: np.ndarray, Q: np.ndarray, q: np.ndarray) -> float:
@@ -135,7 +133,7 @@ def mixed_of(table: HashTable, y: np.ndarray, Q: np.ndarray, q: np.ndarray) -> f
     n = len(table)
     codes = table.get(np.arange(n), features=False).codes
     order = np.argsort(hamming.distances(table.hasher.transform(Q), codes), axis=1, kind="stable")
-    return average_precision(y[order] == q[:, None])
+    return mean_ap(y[order] == q[:, None])
 
 
 def count_recoded(table: HashTable) -> list[int]:
@@ -150,8 +148,8 @@ def count_recoded(table: HashTable) -> list[int]:
     return recoded
 
 
-def follow(world: World, make: Callable[[], Policy], versions: int) -> Task:
-    course, rows = Task(), len(world.X)
+def follow(world: World, make: Callable[[], Policy], versions: int) -> Course:
+    course, rows = Course(), len(world.X)
     every = rows // LOOKS
     with HashTable.open(None, hs.FCOH(BITS, random_state=0), policy=make(), max_versions=versions) as table:
         recoded, spent = count_recoded(table), 0.0
@@ -178,7 +176,7 @@ def follow(world: World, make: Callable[[], Policy], versions: int) -> Task:
     return course
 
 
-def show(world: World, courses: dict[str, Task]) -> None:
+def show(world: World, courses: dict[str, Course]) -> None:
     table = Table(title=f"{world.title} ({world.dataset}, {len(world.X):,} rows)", title_justify="left")
     table.add_column("policy")
     for head in (
@@ -208,7 +206,7 @@ def show(world: World, courses: dict[str, Task]) -> None:
     console.print(table)
 
 
-def rows_of(world: World, name: str, course: Task) -> list[dict[str, Any]]:
+def rows_of(world: World, name: str, course: Course) -> list[dict[str, Any]]:
     fixed = {"dataset": world.dataset, "protocol": world.protocol, "method": name, "bits": BITS, "run": 0}
     return [
         {**fixed, "n_train": n, "metric": metric, "value": value}
@@ -261,7 +259,7 @@ def main(quick: bool = False) -> bool:
     console.print(machine())
     console.print(hs.show_versions())
     filed: list[dict[str, Any]] = []
-    every: dict[str, dict[str, Task]] = {}
+    every: dict[str, dict[str, Course]] = {}
     with threadpool_limits(1):
         here = worlds(rows)
         for world in here:

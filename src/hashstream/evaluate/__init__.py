@@ -16,7 +16,7 @@ from hashstream.evaluate.code_statistics import CodeStatistics, code_statistics
 from hashstream.evaluate.comparison import Comparison, compare
 from hashstream.evaluate.protocols import PreparedDataset
 from hashstream.evaluate.results import COLUMNS, Results, Summary, summarise, summarise_runs
-from hashstream.evaluate.scores import Scores, Ties, retrieval, row_name
+from hashstream.evaluate.scores import Scores, Ties, average_precision, retrieval, row_name
 from hashstream.evaluate.tuning import Trial, tune
 from hashstream.evaluate.workers import worker_count
 
@@ -34,6 +34,7 @@ __all__ = [
     "Trial",
     "WorkerError",
     "auc",
+    "average_precision",
     "code_statistics",
     "compare",
     "jobs",

@@ -13,7 +13,7 @@ from hashstream.evaluate.inputs import check_codes, check_cutoffs, match_labels
 from hashstream.evaluate.ndcg import GradedCounter
 from hashstream.evaluate.ties import BLOCK, TiedRanking
 
-__all__ = ["Scores", "Ties", "retrieval", "row_name"]
+__all__ = ["Scores", "Ties", "average_precision", "retrieval", "row_name"]
 
 Ties = Literal["aware", "paper"]
 """The order of items at the same distance; see `retrieval`."""
@@ -30,6 +30,17 @@ def row_name(metric: str, ties: str) -> str:
     if ties not in TIES:
         raise ValueError(f'ties is {ties!r}: it has to be "aware" or "paper"')
     return f"{metric}[{ties}]"
+
+
+def average_precision(hits: np.ndarray) -> np.ndarray:
+    """AP of given rankings, (q,): hits (q, n) bool says whether the item at each place is relevant; NaN if none is.
+
+    >>> average_precision(np.array([[True, False, True], [False, False, False]])).round(3)
+    array([0.833,   nan])
+    """
+    found = np.cumsum(hits, axis=1, dtype=np.int32)
+    total = np.where(hits, found / np.arange(1, hits.shape[1] + 1), 0.0).sum(axis=1)
+    return _over(total, found[:, -1], np.nan)
 
 
 class Scores(dict[str, float]):

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from hashstream.evaluate import Job, JobProgress
+from hashstream.evaluate import Job, JobProgress, average_precision
 from hashstream.evaluate.protocols import PreparedDataset
 from hashstream.hashers import DivergenceError, OnlineHasher
 from hashstream.paper.lineup import Contestant
@@ -253,15 +253,3 @@ def answers(table: HashTable, field: PreparedDataset, queries: np.ndarray, measu
         ids, _ = table.search(field.X[some], k)
         scores.append(average_precision(field.y[ids] == field.y[some, None]))
     return float(np.nanmean(np.concatenate(scores)))
-
-
-def average_precision(hits: np.ndarray) -> np.ndarray:
-    """AP of rankings, (q,): hits (q, n) bool, whether the item at each place is relevant; NaN where none is.
-
-    >>> average_precision(np.array([[True, False, True], [False, False, False]])).round(3)
-    array([0.833,   nan])
-    """
-    found = np.cumsum(hits, axis=1, dtype=np.int32)
-    total = np.where(hits, found / np.arange(1, hits.shape[1] + 1), 0.0).sum(axis=1)
-    relevant = found[:, -1]
-    return np.where(relevant > 0, total / np.maximum(relevant, 1), np.nan)
