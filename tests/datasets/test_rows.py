@@ -15,8 +15,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from hashstream.datasets import DatasetError
-from hashstream.datasets.rows import ArrayRows, open_rows
+from hashstream.datasets import DatasetError, open_rows
+from hashstream.datasets.rows import ArrayRows
 
 N, D = 23, 5
 

@@ -20,7 +20,8 @@ from hashstream.datasets.dataset import Dataset, fingerprint, from_arrays
 from hashstream.datasets.errors import DatasetError
 from hashstream.datasets.files import load_file
 from hashstream.datasets.record import Record, Setting
-from hashstream.datasets.rows import Rows, RowSource, open_rows
+from hashstream.datasets.row_files import open_rows
+from hashstream.datasets.rows import Rows, RowSource
 from hashstream.datasets.splits import Split, centred_unit, split
 from hashstream.datasets.stream import Stream
 
