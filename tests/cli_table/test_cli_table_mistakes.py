@@ -39,7 +39,7 @@ def test_a_row_is_no_line_of_names() -> None:
     table("create", "t")
     Path("rows.csv").write_text("a,1.0,1.0,3\nb,1.5,2.5,4\n")
     said = table("ingest", "t", "rows.csv", code=2)
-    assert "rows.csv has more than one column '1.0'. Where its first line is a row: --no-header" in said
+    assert "rows.csv has more than one column '1.0'. If its first line is a row: --no-header" in said
 
 
 def test_a_row_without_an_id_is_named() -> None:

@@ -88,10 +88,10 @@ def test_names_of_classes(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arrays", "says"),
     [
-        ({"z": X, "y": Y}, "no features: they have to be called x, X or features, and there is z, y"),
-        ({"x": X, "answers": Y}, "no labels: they have to be called y, Y or labels, and there is x, answers"),
-        ({"x": X, "X": X, "y": Y}, "has x and X: which of them are the features"),
-        ({"x": X, "y": Y, "labels": Y}, "has y and labels: which of them are the labels"),
+        ({"z": X, "y": Y}, "no features: they have to be named x, X or features, and there is z, y"),
+        ({"x": X, "answers": Y}, "no labels: they have to be named y, Y or labels, and there is x, answers"),
+        ({"x": X, "X": X, "y": Y}, "has x and X: which one are the features"),
+        ({"x": X, "y": Y, "labels": Y}, "has y and labels: which one are the labels"),
         ({"x": X, "y": Y[:9]}, "X has 20 rows and y has 9 labels"),
         ({"x": X.T, "y": Y}, "transpose X"),
         ({"x": X[:, 0], "y": Y}, r"shape \(20,\)"),

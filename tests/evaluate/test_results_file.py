@@ -181,7 +181,7 @@ def test_a_fingerprint_is_of_all_labels_and_of_rows_from_end_to_end(monkeypatch:
         labels[row] += 1
         seen |= {fingerprint(other, y), fingerprint(X, labels)}
     assert len(seen) == 9
-    monkeypatch.setattr("hashstream.datasets.dataset._LOOKED_AT", 2_000)  # every tenth row
+    monkeypatch.setattr("hashstream.datasets.dataset._SAMPLED", 2_000)  # every tenth row
     mark = fingerprint(X, y)
     found = []
     for row in range(1000):
