@@ -91,6 +91,20 @@ def test_the_two_sets_share_no_file() -> None:
     assert not {p.sha256 for p in MNIST.files} & {p.sha256 for p in FASHION_MNIST.files}
 
 
+def test_records_are_complete() -> None:
+    papers = {record.paper_settings for record in datasets.CATALOGUE.values()}
+    assert papers == {"mnist", "cifar10", "places205"}
+    for name, record in datasets.CATALOGUE.items():
+        assert record.name == name
+        assert record.setting.stream + record.classes * record.setting.per_class <= record.rows
+        assert not record.setting.stream % record.setting.every
+        assert record.source.downloadable or record.source.origin or record.source.find()
+        assert record.image_shape is None or np.prod(record.image_shape) == record.features
+    same = [record.paper_settings for record in datasets.CATALOGUE.values() if record.paper_role == "same"]
+    assert set(same) == papers
+    assert len(same) == 3
+
+
 @pytest.mark.parametrize("place", ["HASHSTREAM_DATA", "the cache"])
 def test_idx_files_in_a_folder_are_read(
     tiny: Tiny, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str
