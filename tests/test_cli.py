@@ -63,7 +63,7 @@ def test_mistakes_are_answered_with_a_sentence(tmp_path: Path) -> None:
     assert "n_bits" in refused(*digits, "--bits", "5000")
     assert "batch_size" in refused(*digits, "--set", "batch_size=0")
     assert "there is no protocol 'paprika'" in refused(*digits, "--protocol", "paprika")
-    assert "drift decides by itself when to look" in refused(
+    assert "drift has checkpoints of its own" in refused(
         *digits, "--protocol", "drift", "--checkpoints", "500"
     )
     assert "the stream of digits has 1,100 rows" in refused(
@@ -95,7 +95,7 @@ def test_data_list_and_where(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     where = call("data", "where").output
     assert f"cifar10          {tmp_path / 'cifar10_effnetlite0.npz'}" in where
     assert "mnist            not here" in where
-    assert "(not made yet)" in where
+    assert "(does not exist yet)" in where
     monkeypatch.setenv("HASHSTREAM_DATA", str(tmp_path / "typo"))
     assert "is not a folder" in refused("data", "list")
     assert "is not a folder" in refused("data", "where")

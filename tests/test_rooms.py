@@ -25,6 +25,8 @@ ORDER = [
     "hamming",
     "versions",
     "_native",
+    "_files",
+    "_machine",
 ]
 """Rooms and top-level modules, each above those that it may import."""
 

@@ -16,7 +16,7 @@ from small_studies import small_study
 from threadpoolctl import threadpool_info, threadpool_limits
 
 from hashstream import datasets, evaluate
-from hashstream.evaluate import News
+from hashstream.evaluate import JobProgress
 from hashstream.evaluate.protocols import SETTINGS, Setting
 from hashstream.hashers import FCOH, DivergenceError
 from hashstream.paper import live, live_shown
@@ -188,11 +188,11 @@ def test_the_bar_gets_to_its_end_also_where_a_method_diverges(
         progress(200)
         raise DivergenceError("too long a step")
 
-    news: list[News] = []
+    news: list[JobProgress] = []
     bars: list[tuple[str, int, int]] = []
 
     @contextmanager
-    def watching(what: str, jobs: int, rows: int) -> Iterator[Callable[[News], None]]:
+    def watching(what: str, jobs: int, rows: int) -> Iterator[Callable[[JobProgress], None]]:
         bars.append((what, jobs, rows))
         yield news.append
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 import importlib
 import inspect
-import os
 import sys
 from collections.abc import Callable, Mapping
 from enum import StrEnum
@@ -26,9 +25,7 @@ __all__ = [
     "check_settings",
     "choose",
     "console",
-    "enough_workers",
     "fail",
-    "free_memory",
     "import_method",
     "numbers",
     "paper_settings",
@@ -37,9 +34,6 @@ __all__ = [
 ]
 
 console = Console(emoji=False)  # module:Class: is no emoji
-
-LITTLE = 4_000_000
-"""Numbers to learn from that take some seconds: 40 streams of digits, a quarter of one of MNIST."""
 
 
 class Ties(StrEnum):
@@ -98,35 +92,6 @@ def paper_settings(
             from_paper(name, 32)  # raises where there are none for this data set
             chosen[f"{label}[paper]"] = partial(from_paper, name)
     return chosen, name
-
-
-def enough_workers(asked: int, rows: int, features: int, copy: int = 0) -> int:
-    """How many worker processes to take where `asked` is 0: the cores that this process may use.
-
-    One where there is so little to learn (`rows` in all, of `features` numbers) that starting more takes longer, and
-    no more than fit into the memory that is free, where each needs `copy` bytes: one copy of the features.
-    """
-    if asked:
-        return asked
-    if rows * features < LITTLE:
-        return 1
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    free = free_memory()
-    return cores if free is None or not copy else max(1, min(cores, free // copy))
-
-
-def free_memory() -> int | None:
-    """Bytes that could be had without swapping; None where the system does not say."""
-    try:
-        for line in Path("/proc/meminfo").read_text().splitlines():
-            if line.startswith("MemAvailable:"):
-                return int(line.split()[1]) * 1024
-    except (OSError, ValueError, IndexError):
-        pass
-    try:
-        return os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    except (AttributeError, ValueError, OSError):
-        return None
 
 
 def import_method(name: str) -> type[Any]:

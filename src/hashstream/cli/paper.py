@@ -16,8 +16,8 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
-from hashstream import datasets
-from hashstream.cli.common import console, enough_workers, fail, import_method
+from hashstream import datasets, evaluate
+from hashstream.cli.common import console, fail, import_method
 from hashstream.hashers import methods as registry
 from hashstream.paper import EXPERIMENTS, Section, Study, run
 from hashstream.terminal import load_with_bar, watch_jobs
@@ -110,7 +110,7 @@ def _few_anchors_are_fine() -> Iterator[None]:
 def _workers(asked: int, study: Study) -> int:
     """How many processes to take for a study, where `asked` is 0: by what its tables of accuracy have to learn."""
     jobs = len(study.contestants) * len(study.scale.bits) * study.scale.runs
-    return enough_workers(asked, jobs * study.field.setting.stream, study.field.X.shape[1])
+    return evaluate.worker_count(asked, jobs * study.field.setting.stream, study.field.X.shape[1])
 
 
 def _names(text: str) -> list[str]:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from hashstream.paper.lineup import COMPARABLE, SETTINGS_OF, STANDS_FOR
+from hashstream.datasets import CATALOGUE
+from hashstream.paper.lineup import COMPARABLE, PAPER, SETTINGS_OF, STANDS_FOR
 from hashstream.paper.study import Study, Value
 
 __all__ = [
@@ -22,7 +23,7 @@ __all__ = [
     "words",
 ]
 
-NAMES = {"mnist": "MNIST", "cifar10": "CIFAR-10", "places205": "Places205"}
+NAMES = {name: CATALOGUE[name].title for name in PAPER}
 FEATURES = {"cifar10": "VGG-16 features", "tinyimagenet200": "Places205"}
 """Of what the paper's figures are beside a data set that stands for one of the paper's."""
 

@@ -7,27 +7,23 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+from hashstream.datasets import CATALOGUE
 from hashstream.evaluate import Job
 from hashstream.hashers import methods
 
 __all__ = ["COMPARABLE", "SETTINGS_OF", "STANDS_FOR", "Contestant", "lineup", "with_paper_settings"]
 
-PAPER = ("mnist", "cifar10", "places205")
+SETTINGS_OF = {name: record.paper_settings for name, record in CATALOGUE.items()}
+"""The data set of the paper whose settings each data set is given."""
+
+PAPER = tuple(dict.fromkeys(SETTINGS_OF.values()))
 """The paper's data sets, as it prints settings for them."""
 
-SETTINGS_OF = {
-    "digits": "mnist",
-    "fashion-mnist": "mnist",
-    "cifar10-vgg16": "cifar10",
-    "tinyimagenet200": "places205",
-}
-"""Data sets that the paper prints no settings for, and the one whose settings they are given instead."""
+COMPARABLE = {name: SETTINGS_OF[name] for name, one in CATALOGUE.items() if one.paper_role == "same"}
+"""Data sets whose figures can be compared with the paper's, and the paper's name for them."""
 
-COMPARABLE = {"mnist": "mnist", "cifar10-vgg16": "cifar10", "places205": "places205"}
-"""Data sets whose figures may be held against the paper's, and the paper's name for them."""
-
-STANDS_FOR = {"cifar10": "cifar10", "tinyimagenet200": "places205"}
-"""Data sets that take the place of one of the paper's, with other features: no figure of theirs is comparable."""
+STANDS_FOR = {name: SETTINGS_OF[name] for name, one in CATALOGUE.items() if one.paper_role == "stand-in"}
+"""Data sets that stand in for one of the paper's, with other features: their figures are not comparable."""
 
 ROWS = ("FCOH", "BSODH", "HCOH", "MIHash", "OSH", "AdaptHash", "SketchHash", "OKH")
 """The rows of the paper's tables, best known first."""

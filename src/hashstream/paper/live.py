@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from hashstream.evaluate import Job, News
+from hashstream.evaluate import Job, JobProgress, average_precision
 from hashstream.evaluate.protocols import PreparedDataset
 from hashstream.hashers import DivergenceError, OnlineHasher
 from hashstream.paper.lineup import Contestant
@@ -155,7 +155,7 @@ def measure(study: Study, rows_of: Callable[[Contestant], int | None]) -> None:
             def count(rows: int, job: Job = job) -> None:
                 nonlocal told
                 told += rows
-                tell(News(job, rows=rows))
+                tell(JobProgress(job, rows=rows))
 
             course = plan(stream, rows_of(one))
             try:
@@ -168,7 +168,7 @@ def measure(study: Study, rows_of: Callable[[Contestant], int | None]) -> None:
                 found = {}
             for n, figures in found.items():
                 study.add(NAME, one.label, BITS, run, n, **{metric(f, policy): v for f, v in figures.items()})
-            tell(News(job, rows=stream - told, done=True))
+            tell(JobProgress(job, rows=stream - told, done=True))
 
 
 def _there(study: Study, one: Contestant, policy: str, run: int) -> bool:
@@ -253,15 +253,3 @@ def answers(table: HashTable, field: PreparedDataset, queries: np.ndarray, measu
         _, ids = table.search(field.X[some], k)
         scores.append(average_precision(field.y[ids] == field.y[some, None]))
     return float(np.nanmean(np.concatenate(scores)))
-
-
-def average_precision(hits: np.ndarray) -> np.ndarray:
-    """AP of rankings, (q,): hits (q, n) bool, whether the item at each place is relevant; NaN where none is.
-
-    >>> average_precision(np.array([[True, False, True], [False, False, False]])).round(3)
-    array([0.833,   nan])
-    """
-    found = np.cumsum(hits, axis=1, dtype=np.int32)
-    total = np.where(hits, found / np.arange(1, hits.shape[1] + 1), 0.0).sum(axis=1)
-    relevant = found[:, -1]
-    return np.where(relevant > 0, total / np.maximum(relevant, 1), np.nan)

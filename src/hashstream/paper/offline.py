@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from hashstream.evaluate import Job
-from hashstream.evaluate.protocols import Course, Paper, PreparedDataset, Streamed, metric_row
+from hashstream.evaluate import Job, Ties
+from hashstream.evaluate.protocols import Paper, PreparedDataset, Streamed, Task, metric_row
 from hashstream.hashers import methods
 from hashstream.paper.beside import counterpart, measured, over, survivors
 from hashstream.paper.beside import seconds as written
@@ -41,8 +41,8 @@ class Offline(Paper):
     kind = NAME
     question = "What does learning anew from all data at each stage give, and cost?"
 
-    def course(self, field: PreparedDataset, seed: int, *, ties: str = "paper") -> Course:
-        course = super().course(field, seed, ties=ties)
+    def task(self, field: PreparedDataset, seed: int, *, ties: Ties = "paper") -> Task:
+        course = super().task(field, seed, ties=ties)
 
         def look(hasher: Streamed, n_train: int) -> dict[str, float]:
             scores = dict(course.judge(hasher, n_train))
@@ -50,7 +50,7 @@ class Offline(Paper):
                 scores["retrain_seconds"] = float(hasher.retrain_seconds_)
             return scores
 
-        return Course(course.X, course.y, look, ties)
+        return Task(course.X, course.y, look, ties)
 
 
 @dataclass(frozen=True)

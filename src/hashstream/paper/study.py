@@ -14,7 +14,7 @@ from statistics import mean, stdev
 from typing import TYPE_CHECKING, Any, Literal
 
 from hashstream import evaluate
-from hashstream.datasets import Dataset
+from hashstream.datasets import CATALOGUE, Dataset
 from hashstream.evaluate.protocols import Paper, PreparedDataset, Protocol, metric_row
 from hashstream.paper.lineup import Contestant, lineup
 
@@ -39,7 +39,7 @@ __all__ = [
 BITS = (8, 16, 32, 48, 64, 128)
 """The paper's code lengths."""
 
-Watch = Callable[[evaluate.News], None]
+Watch = Callable[[evaluate.JobProgress], None]
 Watching = Callable[[str, int, int], AbstractContextManager[Watch | None]]
 """Given what begins, how many jobs and how many rows it has: the watch of `evaluate.run`, for as long as it lasts."""
 
@@ -192,7 +192,7 @@ class Study:
     @property
     def headline(self) -> str:
         """The metric that the paper reports for a data set: mAP, or mAP@1000 where there are many classes."""
-        return "mAP@1000" if self.dataset in ("places205", "tinyimagenet200") else "mAP"
+        return CATALOGUE[self.dataset].headline if self.dataset in CATALOGUE else "mAP"
 
     def measure(
         self,

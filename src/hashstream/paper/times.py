@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from threadpoolctl import threadpool_limits
 
-from hashstream.evaluate import Job, News
+from hashstream.evaluate import Job, JobProgress
 from hashstream.evaluate.protocols import metric_row
 from hashstream.paper import live, live_shown
 from hashstream.paper.beside import column, counterpart, figures_of, on_the_data, words
@@ -85,16 +85,16 @@ def _ask_the_gate(study: Study, one: Contestant, asked: Sequence[tuple[int, int]
     with study.watching("MIHash's gate: ", len(missing), stream * len(missing)) as watch:
         tell = watch or (lambda news: None)
         for every, run in missing:
-            job, course = Job(one.label, one.method, BITS, run), Times().course(study.field, run)
+            job, course = Job(one.label, one.method, BITS, run), Times().task(study.field, run)
 
             def count(rows: int, job: Job = job) -> None:
-                tell(News(job, rows=rows))
+                tell(JobProgress(job, rows=rows))
 
             with threadpool_limits(1):  # as all that is measured here: counts do not depend on the cores
                 hasher = one.method(n_bits=BITS, random_state=run)
                 rebuilds = gated_rebuilds(hasher, course.X, course.y, every=every, progress=count)
             study.add(NAME, one.label, BITS, run, stream, **{f"gated_rebuilds@{every}": float(rebuilds)})
-            tell(News(job, rows=stream - stream // every * every, done=True))
+            tell(JobProgress(job, rows=stream - stream // every * every, done=True))
 
 
 @dataclass(frozen=True)

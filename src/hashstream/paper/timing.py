@@ -10,7 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from hashstream.evaluate.protocols import Course, PreparedDataset, Protocol, Streamed
+from hashstream.evaluate import Ties
+from hashstream.evaluate.protocols import PreparedDataset, Protocol, Streamed, Task
 from hashstream.hashers.mutual_information import gate, has_moved, reservoir_mutual_information
 
 __all__ = ["BITS", "NAME", "Times", "encoding_seconds", "gated_rebuilds"]
@@ -36,7 +37,7 @@ class Times(Protocol):
     def highlights(self, points: Sequence[int]) -> list[tuple[int, str]]:
         return [(points[-1], metric) for metric in self.metrics()]
 
-    def course(self, field: PreparedDataset, seed: int, *, ties: str = "paper") -> Course:
+    def task(self, field: PreparedDataset, seed: int, *, ties: Ties = "paper") -> Task:
         """encode_seconds: one rebuild of the table, the median of several at the end of the stream.
         updates: how often equal input may have got another code (`version_`), NaN where a method does not say."""
         split = field.split(seed)
@@ -51,7 +52,7 @@ class Times(Protocol):
             updates = float(getattr(hasher, "version_", np.nan))
             return {"encode_seconds": median(seconds), "updates": updates}
 
-        return Course(field.X[split.stream], field.y[split.stream], look, ties)
+        return Task(field.X[split.stream], field.y[split.stream], look, ties)
 
 
 def encoding_seconds(hasher: Streamed, X: np.ndarray) -> float:
