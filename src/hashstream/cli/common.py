@@ -86,9 +86,9 @@ def paper_settings(
 
     Methods that no paper has settings for stay as they are. ValueError where there are none for the data set.
     """
-    from hashstream.paper.lineup import SETTINGS_OF
+    from hashstream.paper.comparability import counterpart
 
-    name = SETTINGS_OF.get(dataset, dataset)
+    name = counterpart(dataset).name or dataset
     chosen = {}
     for label, method in methods.items():
         from_paper = getattr(method, "from_paper", None)
