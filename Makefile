@@ -13,7 +13,7 @@ help:  ## show this list
 
 $(STAMP): pyproject.toml setup.py constraints.txt $(wildcard src/hashstream/_native/*.c src/hashstream/_native/*.h)
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[test,lint]'
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[all,test,lint]'
 	@touch $@
 
 install: $(STAMP)  ## make the virtual environment and install the package into it, compiled kernels included
@@ -36,6 +36,8 @@ perf: $(STAMP)  ## every speed ratio: ours against the literal equations, the fl
 	$(BIN)/hashstream perf table
 	$(BIN)/hashstream perf threads
 	$(BIN)/hashstream perf scales
+	$(BIN)/hashstream perf imports
+	$(BIN)/hashstream perf trace
 
 asan: $(STAMP)  ## the kernels' tests under AddressSanitizer and UndefinedBehaviorSanitizer
 	$(BIN)/python tests/run_asan.py

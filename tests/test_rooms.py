@@ -24,6 +24,7 @@ SOURCE = Path(hashstream.__file__).parent
 ROOT = Path(__file__).parents[1]
 
 ORDER = [
+    "__main__",
     "cli",
     "demo",
     "paper",
@@ -37,6 +38,7 @@ ORDER = [
     "hamming",
     "versions",
     "_native",
+    "_extras",
 ]
 """Rooms and top-level modules, each above those that it may import."""
 

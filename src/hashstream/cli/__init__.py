@@ -12,6 +12,7 @@ import typer
 from rich.table import Table
 
 from hashstream import datasets
+from hashstream._extras import require
 from hashstream.cli.bench import PROTOCOL_LINES, bench
 from hashstream.cli.common import console, fail
 from hashstream.cli.data import data_app
@@ -61,6 +62,7 @@ def demo(
     """
     from hashstream.demo import demo as run_demo
 
+    require("matplotlib", "plots")  # now, not after the work
     try:
         run_demo(out, dataset=dataset.value, n_bits=bits, seed=seed, console=console)
     except (datasets.DatasetError, TableError, OSError) as error:
