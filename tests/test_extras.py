@@ -44,6 +44,26 @@ def test_import_pulls_in_no_extra() -> None:
     assert not imported & set(EXTRAS)
 
 
+def test_rooms_are_imported_when_they_are_used() -> None:
+    code = """
+import hashstream as hs
+assert "hashstream.table" not in sys.modules
+assert hs.table is sys.modules["hashstream.table"]
+assert hs.HashTable is hs.table.HashTable and hs.TableError is hs.table.TableError
+from hashstream import *
+for name in hs.__all__:
+    assert name in globals() and name in dir(hs)
+try:
+    hs.no_such_name
+except AttributeError as error:
+    assert str(error) == "module 'hashstream' has no attribute 'no_such_name'"
+else:
+    raise AssertionError
+"""
+    result = run(code, blocked=())
+    assert result.returncode == 0, result.stderr
+
+
 def test_the_readme_runs_without_extras() -> None:
     code = """
 import doctest
