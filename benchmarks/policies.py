@@ -256,7 +256,7 @@ def show_versions_of(found: dict[str, dict[str, float]], rows: int) -> None:
 
 
 def main(quick: bool = False) -> bool:
-    """Print the tables, write rows and pictures; True where what docs/table.md says of them holds."""
+    """Print the tables, write rows and pictures; True where what docs/table-measurements.md says of them holds."""
     rows, methods_rows = (4_000, 1_800) if quick else (20_000, 6_000)
     console.print(machine())
     console.print(hs.show_versions())

@@ -351,7 +351,7 @@ def test_without_onnxruntime_the_sentence_says_what_to_install(
 ) -> None:
     net = network(tmp_path / "net.onnx")
     monkeypatch.setitem(sys.modules, "onnxruntime", None)
-    with pytest.raises(DatasetError, match=r"pip install 'hashstream\[features\]'"):
+    with pytest.raises(DatasetError, match=r"pip install 'hashstream\[onnx\]'"):
         datasets.image_features(folder, net, tmp_path / "a.npz")
 
 

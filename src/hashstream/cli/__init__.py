@@ -1,4 +1,4 @@
-"""The front door: one file for each command that is more than a few lines."""
+"""The command line. Commands of more than a few lines have a file each."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ import typer
 from rich.table import Table
 
 from hashstream import datasets
+from hashstream._extras import require
 from hashstream.cli.bench import PROTOCOL_LINES, bench
 from hashstream.cli.common import console, fail
 from hashstream.cli.data import data_app
@@ -43,24 +44,23 @@ class DemoData(StrEnum):
 
 @app.command(epilog="Example: `hashstream demo --out demo-output --bits 64`")
 def demo(
-    out: Annotated[
-        Path, typer.Option(help="Folder for the table and two pictures; made if it is not there.")
-    ],
+    out: Annotated[Path, typer.Option(help="Folder for the table and two pictures; created if missing.")],
     dataset: Annotated[
-        DemoData, typer.Option(help="auto is MNIST where it can be had, otherwise digits.")
+        DemoData, typer.Option(help="auto: MNIST if it is available, otherwise digits.")
     ] = DemoData.auto,
-    bits: Annotated[int, typer.Option(min=1, max=1024, help="Length of a code.")] = 32,
+    bits: Annotated[int, typer.Option(min=1, max=1024, help="Bits per code.")] = 32,
     seed: Annotated[
-        int, typer.Option(min=0, help="Of the split into queries and stream, and of the method.")
+        int, typer.Option(min=0, help="Seed of the split into queries and stream, and of the method.")
     ] = 0,
 ) -> None:
-    """Watch a table learn from a stream of digits while it is searched, killed, opened again, and goes on.
+    """Watch a table learn from a stream of digits while it is searched, killed, reopened, and continues.
 
-    MNIST is taken from the folder that HASHSTREAM_DATA names, from the cache, or downloaded with its
-    checksums verified; where none of this works, scikit-learn's small digits are used. Takes under a minute.
+    MNIST is read from the folder named by HASHSTREAM_DATA, from the cache, or downloaded with its checksums
+    verified; if none of this works, scikit-learn's small digits are used. Takes under a minute.
     """
     from hashstream.demo import demo as run_demo
 
+    require("matplotlib", "plots")  # before the work, not after it
     try:
         run_demo(out, dataset=dataset.value, n_bits=bits, seed=seed, console=console)
     except (datasets.DatasetError, TableError, OSError) as error:
@@ -86,7 +86,7 @@ app.add_typer(data_app, name="data")
 
 
 def benchmarks() -> list[str]:
-    """The benchmarks of the checkout that this file is in; none where it is in an installed package."""
+    """Names of the benchmarks in the checkout around this file; none in an installed package."""
     folder = Path(__file__).resolve().parents[3] / "benchmarks"
     if not (folder / "harness.py").is_file():
         return []
@@ -97,29 +97,31 @@ def benchmarks() -> list[str]:
 def perf(
     name: Annotated[
         str,
-        typer.Argument(help=f"Which benchmark: {', '.join(benchmarks()) or 'one of those in benchmarks/'}."),
+        typer.Argument(
+            help=f"Name of the benchmark: {', '.join(benchmarks()) or 'one of those in benchmarks/'}."
+        ),
     ],
     quick: Annotated[
-        bool, typer.Option("--quick", help="Fewer repetitions: a first look, not a result.")
+        bool, typer.Option("--quick", help="Fewer repetitions: a first impression, not a result.")
     ] = False,
 ) -> None:
-    """Measure speed as ratios of one run, against targets; the exit code is 1 where one is missed.
+    """Measure speed as ratios within one run, against targets; the exit code is 1 if one is missed.
 
-    Works in a checkout of the sources, where the folder benchmarks is.
+    Needs a checkout of the sources, which has the folder benchmarks.
     """
     root = Path(__file__).resolve().parents[3]
     if not (root / "benchmarks" / "harness.py").is_file():
-        fail("the benchmarks are part of the sources, not of the installed package: run this in a checkout.")
+        fail("the benchmarks are not part of the installed package: run this in a checkout of the sources.")
     if name not in benchmarks():
         fail(f"there is no benchmark {name!r}: choose from {', '.join(benchmarks()) or 'none yet'}")
-    sys.path.insert(0, str(root))  # ours, before any other package that is called benchmarks
+    sys.path.insert(0, str(root))  # before any other package named benchmarks
     if not importlib.import_module(f"benchmarks.{name}").main(quick):
         raise typer.Exit(1)
 
 
 @app.command("methods", epilog="Example: `hashstream methods`")
 def list_methods() -> None:
-    """Every method: what it learns from, how many numbers it keeps, and where it was published.
+    """List every method: what it learns from, the size of its state, and where it was published.
 
     d is the number of features, r of bits, C of classes.
     """
@@ -133,5 +135,5 @@ def list_methods() -> None:
 
 @app.command(epilog="Example: `hashstream version`")
 def version() -> None:
-    """Versions of hashstream and what it stands on, and whether the compiled kernels are in use."""
+    """Show the versions of hashstream and its libraries, and whether the compiled kernels are in use."""
     console.print(show_versions(), highlight=False, soft_wrap=True)

@@ -117,7 +117,7 @@ def _session(model: Path, content: bytes, threads: int | None) -> Any:
         import onnxruntime
     except ImportError as error:
         raise DatasetError(
-            "onnxruntime runs the network, and is not installed: pip install 'hashstream[features]'"
+            "onnxruntime runs the network, and is not installed: pip install 'hashstream[onnx]'"
         ) from error
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 3  # errors, which are raised as well
