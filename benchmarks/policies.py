@@ -27,7 +27,7 @@ import hashstream as hs
 from benchmarks.harness import console, machine
 from benchmarks.policies_picture import policies_picture
 from hashstream import datasets, hamming, pictures
-from hashstream.evaluate import Results
+from hashstream.evaluate import Results, average_precision
 from hashstream.table import Eager, Every, Gated, HashTable, Lazy, Never, Policy, Projected
 
 OUT = Path(__file__).parents[1] / "docs" / "results" / "table-policies"
@@ -117,17 +117,15 @@ def joined(stream: np.ndarray, arrival: np.ndarray, rows: int) -> np.ndarray:
     return np.concatenate(chosen)
 
 
-def average_precision(hits: np.ndarray) -> float:
-    """Mean over rankings: hits (q, n) bool, whether the item at each place is of the query's class."""
-    found = np.cumsum(hits, axis=1)
-    precision = found / np.arange(1, hits.shape[1] + 1)
-    return float(np.mean((precision * hits).sum(axis=1) / np.maximum(1, found[:, -1])))
+def mean_ap(hits: np.ndarray) -> float:
+    """Mean over rankings; 0 for a query without a relevant item."""
+    return float(np.nan_to_num(average_precision(hits)).mean())
 
 
 def asked_of(table: HashTable, y: np.ndarray, Q: np.ndarray, q: np.ndarray) -> float:
     """mAP of the table's own answers; an item's id is its place in y."""
     ids, _ = table.search(Q, len(table))
-    return average_precision(y[ids] == q[:, None])
+    return mean_ap(y[ids] == q[:, None])
 
 
 def mixed_of(table: HashTable, y: np.ndarray, Q: np.ndarray, q: np.ndarray) -> float:
@@ -135,7 +133,7 @@ def mixed_of(table: HashTable, y: np.ndarray, Q: np.ndarray, q: np.ndarray) -> f
     n = len(table)
     codes = table.get(np.arange(n), features=False).codes
     order = np.argsort(hamming.distances(table.hasher.transform(Q), codes), axis=1, kind="stable")
-    return average_precision(y[order] == q[:, None])
+    return mean_ap(y[order] == q[:, None])
 
 
 def count_recoded(table: HashTable) -> list[int]:

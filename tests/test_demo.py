@@ -14,7 +14,7 @@ from rich.console import Console
 
 from hashstream import FCOH, HashTable, datasets, evaluate, pictures
 from hashstream.demo import demo, feeder
-from hashstream.demo.world import LOOKS, World, mean_average_precision
+from hashstream.demo.world import LOOKS, World
 from hashstream.table import TableError
 
 
@@ -103,7 +103,7 @@ def test_map_is_that_of_the_judges() -> None:
         codes = table.hasher.transform(world.X[stream])
         queries = table.hasher.transform(world.X[asked])
     wanted = evaluate.retrieval(queries, y[asked], codes, y[stream], ties="paper", n_bits=16)["mAP"]
-    assert mean_average_precision(y[ids] == y[asked][:, None]) == pytest.approx(wanted)
+    assert evaluate.average_precision(y[ids] == y[asked][:, None]).mean() == pytest.approx(wanted)
 
 
 def test_a_feeder_that_fails_says_why(tmp_path: Path) -> None:

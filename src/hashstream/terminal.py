@@ -40,7 +40,7 @@ def load_with_bar(name: str, console: Console) -> datasets.Dataset:
 @contextmanager
 def watch_jobs(
     console: Console, what: str, jobs: int, rows: int, *, errors: bool = True
-) -> Iterator[Callable[[evaluate.News], None]]:
+) -> Iterator[Callable[[evaluate.JobProgress], None]]:
     """Show a progress bar for `jobs` jobs that learn `rows` rows in total; yields the `watch` of `evaluate.run`.
 
     errors : whether to print a line for each job that diverges.
@@ -57,14 +57,14 @@ def watch_jobs(
         task = bar.add_task(what, total=rows)
         done, seen = 0, ""
 
-        def watch(news: evaluate.News) -> None:
+        def watch(news: evaluate.JobProgress) -> None:
             nonlocal done, seen
             done += news.done
             bar.advance(task, news.rows)
-            if news.look is not None:
-                metric, value = next(iter(news.look.scores.items()))
+            if news.checkpoint is not None:
+                metric, value = next(iter(news.checkpoint.scores.items()))
                 seen = f": {news.job}, {metric} {value:.3f}"
-            if news.look is not None or news.done:
+            if news.checkpoint is not None or news.done:
                 bar.update(task, description=f"{what}{done} of {jobs}{seen}")
             if news.error and errors:
                 bar.console.print(f"[yellow]{escape(f'{news.job}: {news.error}')}[/]", emoji=False)

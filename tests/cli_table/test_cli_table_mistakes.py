@@ -16,7 +16,7 @@ def test_a_file_of_something_else_is_not_advised_to_be_unpickled(suffix: str) ->
     table("create", "t")
     Path(f"text.{suffix}").write_text("hello")
     said = table("ingest", "t", f"text.{suffix}", code=2)
-    assert f"text.{suffix} cannot be read as an .{suffix} file (" in said
+    assert f"text.{suffix} is not a valid .{suffix} file (" in said
     assert "pickle" not in said
     objects = np.array([[1, "a"]], dtype=object)
     np.save("objects.npy", objects, allow_pickle=True)

@@ -14,7 +14,7 @@ import scipy.io
 import scipy.sparse
 from matlab_files import VERSIONS, save
 
-from hashstream.datasets import DatasetError, child, mat, mat_parser
+from hashstream.datasets import DatasetError, mat, mat_parser, parser_process
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(23, 7))
@@ -159,7 +159,7 @@ def test_whatever_the_reader_does_is_a_sentence(
     save(path, "5", X=X)
     reader.write_text(code)
     monkeypatch.setattr(mat_parser, "__file__", str(reader))
-    monkeypatch.setattr(child, "SECONDS", 2.0)
+    monkeypatch.setattr(parser_process, "SECONDS", 2.0)
     with pytest.raises(DatasetError, match=says) as caught:
         mat.matrix(path, "X")
     assert str(path) in str(caught.value)

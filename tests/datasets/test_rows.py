@@ -15,8 +15,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from hashstream.datasets import DatasetError
-from hashstream.datasets.rows import ArrayRows, open_rows
+from hashstream.datasets import DatasetError, open_rows
+from hashstream.datasets.rows import ArrayRows
 
 N, D = 23, 5
 
@@ -192,10 +192,10 @@ def test_bad_text_is_refused_with_its_place(tmp_path: Path, lines: str, says: st
 def test_bad_files_are_refused(tmp_path: Path) -> None:
     for name in ("a.npy", "a.npz", "a.parquet"):
         (tmp_path / name).write_bytes(b"nothing of the kind")
-        with pytest.raises(DatasetError, match=f"{name} cannot be read as"):
+        with pytest.raises(DatasetError, match=f"{name} is not a valid"):
             open_rows(tmp_path / name)
     (tmp_path / "a.csv").write_bytes(b"id,x\n1,\xff\n")
-    with pytest.raises(DatasetError, match=r"a.csv cannot be read as text in UTF-8"):
+    with pytest.raises(DatasetError, match=r"a.csv is not a valid UTF-8 text"):
         joined(tmp_path / "a.csv")
     with pytest.raises(DatasetError, match="there is no file"):
         open_rows(tmp_path / "b.csv")
@@ -280,7 +280,7 @@ def test_a_flipped_bit_in_an_archive_is_told(tmp_path: Path) -> None:
     raw = bytearray(path.read_bytes())
     raw[start + 4000] ^= 1
     path.write_bytes(raw)
-    with pytest.raises(DatasetError, match=r"a\.npz cannot be read"):
+    with pytest.raises(DatasetError, match=r"a\.npz is not a valid"):
         joined(path, 10)
 
 

@@ -14,7 +14,7 @@ from small_studies import blobs, small_study
 from threadpoolctl import threadpool_info, threadpool_limits
 
 from hashstream import LSH, datasets
-from hashstream.evaluate import News
+from hashstream.evaluate import JobProgress
 from hashstream.evaluate.protocols import SETTINGS
 from hashstream.hashers import MIHash
 from hashstream.paper import Study
@@ -184,7 +184,7 @@ def test_the_gate_is_asked_on_one_thread_within_the_bar(
         return count(*arguments, **more)
 
     @contextmanager
-    def watching(what: str, jobs: int, rows: int) -> Iterator[Callable[[News], None]]:
+    def watching(what: str, jobs: int, rows: int) -> Iterator[Callable[[JobProgress], None]]:
         bars.append((what, jobs, rows))
         yield lambda one: news.append((what, one))
 

@@ -16,9 +16,8 @@ from small_studies import small_study
 from threadpoolctl import threadpool_info, threadpool_limits
 
 from hashstream import datasets, evaluate
-from hashstream.evaluate import News
+from hashstream.evaluate import JobProgress, average_precision
 from hashstream.evaluate.protocols import SETTINGS, Setting
-from hashstream.evaluate.ranking import average_precision
 from hashstream.hashers import FCOH, DivergenceError
 from hashstream.paper.experiments.table_time import live_section
 from hashstream.paper.experiments.table_time import live_table as live
@@ -190,11 +189,11 @@ def test_the_bar_gets_to_its_end_also_where_a_method_diverges(
         progress(200)
         raise DivergenceError("too long a step")
 
-    news: list[News] = []
+    news: list[JobProgress] = []
     bars: list[tuple[str, int, int]] = []
 
     @contextmanager
-    def watching(what: str, jobs: int, rows: int) -> Iterator[Callable[[News], None]]:
+    def watching(what: str, jobs: int, rows: int) -> Iterator[Callable[[JobProgress], None]]:
         bars.append((what, jobs, rows))
         yield news.append
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 import importlib
 import inspect
-import os
 import sys
 from collections.abc import Callable, Mapping
 from enum import StrEnum
@@ -26,9 +25,7 @@ __all__ = [
     "check_settings",
     "choose",
     "console",
-    "enough_workers",
     "fail",
-    "free_memory",
     "import_method",
     "numbers",
     "paper_settings",
@@ -37,9 +34,6 @@ __all__ = [
 ]
 
 console = Console(emoji=False)  # `module:Class:` is not an emoji
-
-LITTLE = 4_000_000
-"""Feature values that take a few seconds to learn from: 40 streams of digits, a quarter of one of MNIST."""
 
 
 class Ties(StrEnum):
@@ -98,35 +92,6 @@ def paper_settings(
             from_paper(name, 32)  # raises if there are none for this data set
             chosen[f"{label}[paper]"] = partial(from_paper, name)
     return chosen, name
-
-
-def enough_workers(asked: int, rows: int, features: int, copy: int = 0) -> int:
-    """Number of worker processes; if `asked` is 0, one per core that this process may use.
-
-    One if there is so little to learn (`rows` in total, of `features` values) that starting more takes longer, and
-    no more than fit into the free memory, if each needs `copy` bytes, one copy of the features.
-    """
-    if asked:
-        return asked
-    if rows * features < LITTLE:
-        return 1
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    free = free_memory()
-    return cores if free is None or not copy else max(1, min(cores, free // copy))
-
-
-def free_memory() -> int | None:
-    """Bytes available without swapping; None if the system does not say."""
-    try:
-        for line in Path("/proc/meminfo").read_text().splitlines():
-            if line.startswith("MemAvailable:"):
-                return int(line.split()[1]) * 1024
-    except (OSError, ValueError, IndexError):
-        pass
-    try:
-        return os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    except (AttributeError, ValueError, OSError):
-        return None
 
 
 def import_method(name: str) -> type[Any]:

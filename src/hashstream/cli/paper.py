@@ -16,8 +16,8 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
-from hashstream import datasets
-from hashstream.cli.common import console, enough_workers, fail, import_method
+from hashstream import datasets, evaluate
+from hashstream.cli.common import console, fail, import_method
 from hashstream.hashers import methods as registry
 from hashstream.paper import EXPERIMENTS, Section, Study, run
 from hashstream.terminal import load_with_bar, watch_jobs
@@ -106,7 +106,7 @@ def _no_anchor_warnings() -> Iterator[None]:
 def _workers(asked: int, study: Study) -> int:
     """The number of processes for a study; where `asked` is 0, by the amount of data that it learns."""
     jobs = len(study.contestants) * len(study.scale.bits) * study.scale.runs
-    return enough_workers(asked, jobs * study.stream, study.data.X.shape[1])
+    return evaluate.worker_count(asked, jobs * study.stream, study.data.X.shape[1])
 
 
 def _names(text: str) -> list[str]:

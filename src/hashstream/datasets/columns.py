@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from hashstream.datasets.folders import DatasetError
+from hashstream.datasets.errors import DatasetError
 from hashstream.datasets.npy import read_npy
 from hashstream.hashers.labels import is_missing
 

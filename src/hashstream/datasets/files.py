@@ -9,9 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from hashstream.datasets import harness, mat, npy
+from hashstream.datasets import mat, npy
 from hashstream.datasets.dataset import Dataset, as_text, from_arrays
-from hashstream.datasets.folders import DatasetError, reading
+from hashstream.datasets.errors import DatasetError, reading
+from hashstream.datasets.feature_files import LAYOUTS, read_layout
 from hashstream.hashers.labels import as_labels
 
 __all__ = ["SUFFIXES", "is_file_name", "load_file"]
@@ -47,7 +48,7 @@ def load_file(path: str | Path, *, labels: Any = None) -> Dataset:
     if labels is not None:
         labels = _stored_labels(Path(labels)) if isinstance(labels, str | Path) else labels
     if suffix == ".npz":
-        with reading(path, "an .npz file"):
+        with reading(path, ".npz file"):
             X, y, classes = _read_npz(path, labels)
     elif suffix == ".npy":
         X, y = npy.read_npy(path), labels
@@ -94,9 +95,9 @@ def _read_npz(path: Path, labels: Any) -> tuple[np.ndarray, Any, tuple[str, ...]
 def _read_mat(path: Path, labels: Any) -> tuple[np.ndarray, Any]:
     there = mat.variables(path)
     if labels is None:
-        for layout in harness.LAYOUTS:
+        for layout in LAYOUTS:
             if set(layout.features + layout.labels) <= set(there):
-                return harness.read(path, layout)
+                return read_layout(path, layout)
     shown = {name: f"{name} ({what})" for name, what in there.items()}
     features = _one(there, _FEATURES, "features", path, shown)
     y = labels if labels is not None else mat.vector(path, _one(there, _LABELS, "labels", path, shown))

@@ -3,7 +3,7 @@
 Shapes are as MATLAB shows them. HDF5 keeps the dimensions of a MATLAB array in reverse, which is undone here.
 
 Some damaged files end the process that reads them, within SciPy or HDF5. So a file is parsed in a process of its own
-(`child`).
+(`parser_process`).
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from typing import NamedTuple
 
 import numpy as np
 
+from hashstream._machine import check_memory
 from hashstream.datasets import mat_parser
-from hashstream.datasets.child import Answers, parser
-from hashstream.datasets.folders import DatasetError, reading
-from hashstream.datasets.memory import check_memory
+from hashstream.datasets.errors import DatasetError, reading
+from hashstream.datasets.parser_process import Answers, parser
 
 __all__ = ["Variable", "matrix", "variables", "vector"]
 
@@ -92,11 +92,11 @@ def _array(answers: Answers, path: Path, name: str, out: np.ndarray | None) -> n
 
 def _child(command: str, path: Path, name: str = "") -> AbstractContextManager[Answers]:
     """A process that parses the file."""
-    with reading(path, "a MATLAB file"):
+    with reading(path, "MATLAB file"):
         size = path.stat().st_size
         if mat_parser.is_hdf5(str(path)) and importlib.util.find_spec("h5py") is None:
             raise DatasetError(
                 f"{path} is a MATLAB 7.3 file, which is HDF5: install h5py to read it, pip install 'hashstream[mat]'"
             )
     most = SPARE + 2 * mat_parser.RATIO * size
-    return parser(mat_parser.__file__, path, "a MATLAB file", most, command=command, name=name)
+    return parser(mat_parser.__file__, path, "MATLAB file", most, command=command, name=name)

@@ -18,15 +18,17 @@ from typing import IO
 
 import numpy as np
 
-from hashstream.datasets.folders import DatasetError, reading
-from hashstream.datasets.memory import MAX_RATIO, check_memory
+from hashstream._machine import check_memory
+from hashstream.datasets.errors import DatasetError, reading
 
-__all__ = ["Header", "names_in_npz", "open_npy", "open_npz", "read_npy", "read_npz"]
+__all__ = ["MAX_RATIO", "Header", "names_in_npz", "open_npy", "open_npz", "read_npy", "read_npz"]
 
 MAGIC = b"\x93NUMPY"
 MAX_HEADER = 1 << 16  # bytes; NumPy writes 118 for a matrix
 MAX_DIMENSIONS = 32
 PIECE = 1 << 24  # bytes that are read at a time
+MAX_RATIO = 1100
+"""Bytes that one byte of a compressed file can stand for: DEFLATE, which NumPy, MATLAB and HDF5 use, gives 1,032."""
 
 _ITEM = re.compile(
     r"\s*(['\"])(?P<key>descr|fortran_order|shape)\1\s*:\s*"
@@ -162,7 +164,7 @@ def _check_text(points: np.ndarray) -> None:
 @contextmanager
 def open_npy(path: Path) -> Iterator[tuple[IO[bytes], Header]]:
     """An .npy file at the first byte of its array, and its header."""
-    with reading(path, "an .npy file"), path.open("rb") as file:
+    with reading(path, ".npy file"), path.open("rb") as file:
         if file.read(2) == b"PK":
             raise DatasetError(f"{path} holds several arrays: rename it to .npz")
         file.seek(0)
@@ -203,7 +205,7 @@ def read_npz(path: Path, *keys: str) -> dict[str, np.ndarray]:
 
 @contextmanager
 def _archive(path: Path) -> Iterator[zipfile.ZipFile]:
-    with reading(path, "an .npz file"), path.open("rb") as file:
+    with reading(path, ".npz file"), path.open("rb") as file:
         if file.read(6) == MAGIC:
             raise ValueError("it holds one array without a name")
         file.seek(0)

@@ -1,4 +1,4 @@
-"""The part of `rows_tables.ParquetRows` that runs in a process of its own; see `child`.
+"""The part of `rows_tables.ParquetRows` that runs in a process of its own; see `parser_process`.
 
 Run as a script: `python parquet_parser.py PATH MOST TASK`. Without `size` in the task, it answers with a line of JSON:
 `total`, the number of rows, and `columns`: name, type as text, "number", "list" (of numbers) or "other", and the length

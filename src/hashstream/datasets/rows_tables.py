@@ -13,10 +13,11 @@ from typing import IO, Any
 
 import numpy as np
 
-from hashstream.datasets.child import Answers, parser
+from hashstream._machine import check_memory
 from hashstream.datasets.columns import FEATURES, Columns, Kind, label_matrix
-from hashstream.datasets.folders import DatasetError, reading
-from hashstream.datasets.memory import MAX_RATIO, check_memory
+from hashstream.datasets.errors import DatasetError, reading
+from hashstream.datasets.npy import MAX_RATIO
+from hashstream.datasets.parser_process import Answers, parser
 from hashstream.datasets.rows import Rows, RowSource, check_features, converted, side_arrays
 
 __all__ = ["ParquetRows", "TextRows"]
@@ -92,7 +93,7 @@ class TextRows(_TableRows):
 
     @contextmanager
     def _records(self) -> Iterator[tuple[IO[bytes], Iterator[tuple[int, list[str]]]]]:
-        with reading(self._path, "text in UTF-8"), self._path.open("rb") as raw:
+        with reading(self._path, "UTF-8 text file"), self._path.open("rb") as raw:
             lines = _Lines(raw)
             first = next(lines, "").removeprefix("\ufeff")
             records = csv.reader(itertools.chain([first], lines) if first else [], delimiter=self._between)
@@ -196,8 +197,8 @@ def _number(cell: str) -> float | None:
 class ParquetRows(_TableRows):
     """A Parquet file, one row group after the other. Features are many columns, or one column of lists.
 
-    It is parsed in a process of its own (`child`): Arrow crashes on some damaged files, and a few bytes of Parquet can
-    stand for any number of values.
+    It is parsed in a separate process (`parser_process`): Arrow crashes on some damaged files, and a few bytes of
+    Parquet can stand for any number of values.
     """
 
     def __init__(self, path: Path, columns: Columns, *, dtype: Any, text: bool) -> None:
@@ -242,9 +243,9 @@ class ParquetRows(_TableRows):
                 f"{self._path}: reading Parquet needs pyarrow: pip install 'hashstream[parquet]'"
             )
         script = str(Path(__file__).with_name("parquet_parser.py"))
-        with reading(self._path, "Parquet"):
+        with reading(self._path, "Parquet file"):
             most = SPARE + MAX_RATIO * self._path.stat().st_size
-        return parser(script, self._path, "Parquet", most, **task)
+        return parser(script, self._path, "Parquet file", most, **task)
 
     def pieces(self, size: int) -> Iterator[Rows]:
         ids, labels, first = Kind("id", self._text), Kind("label", self._text), 0

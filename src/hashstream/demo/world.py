@@ -11,11 +11,11 @@ import numpy as np
 from rich.console import Console
 
 from hashstream import datasets
-from hashstream.evaluate import protocols, retrieval
+from hashstream.evaluate import average_precision, protocols, retrieval
 from hashstream.hashers import FCOH
 from hashstream.table import Every, HashTable
 
-__all__ = ["BATCH", "LOOKS", "Watch", "World", "bar", "mean_average_precision"]
+__all__ = ["BATCH", "LOOKS", "Watch", "World", "bar"]
 
 ASKED = 200  # queries at each look, so that looking takes less time than learning
 BATCH = 100  # images in one ingest
@@ -86,7 +86,7 @@ class Watch:
     def look(self, table: HashTable, *, silent: bool = False) -> None:
         y, asked, n = self._world.data.y, self._world.asked, len(table)
         ids, _ = table.search(self._world.X[asked], n)
-        value = mean_average_precision(y[ids] == y[asked][:, None])
+        value = float(np.nan_to_num(average_precision(y[ids] == y[asked][:, None])).mean())
         hasher, rows = table.hasher, self._world.split.stream[:n]
         codes, queries = hasher.transform(self._world.X[rows]), hasher.transform(self._world.X[asked])
         best = retrieval(queries, y[asked], codes, y[rows], n_bits=self._world.n_bits, ties="paper")["mAP"]
@@ -105,17 +105,6 @@ class Watch:
                 seen = last
         if last > seen:
             self.look(table)
-
-
-def mean_average_precision(hits: np.ndarray) -> float:
-    """Of rankings: hits (q, n) bool, whether the item at each place is of the query's class.
-
-    >>> mean_average_precision(np.array([[True, False, True], [False, True, False]]))
-    0.6666666666666666
-    """
-    found = np.cumsum(hits, axis=1)
-    precision = found / np.arange(1, hits.shape[1] + 1)
-    return float(np.mean((precision * hits).sum(axis=1) / np.maximum(1, found[:, -1])))
 
 
 def bar(share: float, width: int = 24) -> str:

@@ -4,10 +4,18 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from hashstream.datasets import CATALOGUE
+
 __all__ = ["NAMES", "Counterpart", "column", "counterpart", "figures_of", "on_the_data"]
 
-NAMES = {"mnist": "MNIST", "cifar10": "CIFAR-10", "places205": "Places205"}
-"""The paper's data sets, which it prints settings and figures for."""
+NAMES = {
+    name: record.title
+    for name, record in CATALOGUE.items()
+    if name in {r.paper_settings for r in CATALOGUE.values()}
+}
+"""The paper's data sets, which it prints settings and figures for, by the names of their settings."""
+FEATURES = {"cifar10": "VGG-16 features", "tinyimagenet200": "Places205"}
+"""What the paper's figures were measured on, where a data set takes the place of one of the paper's."""
 
 
 class Counterpart(NamedTuple):
@@ -23,24 +31,16 @@ class Counterpart(NamedTuple):
     stands_for: str = ""
 
 
-COUNTERPARTS = {
-    "mnist": Counterpart("mnist", comparable=True),
-    "cifar10-vgg16": Counterpart("cifar10", comparable=True),
-    "places205": Counterpart("places205", comparable=True),
-    "cifar10": Counterpart("cifar10", stands_for="VGG-16 features"),
-    "tinyimagenet200": Counterpart("places205", stands_for="Places205"),
-    "digits": Counterpart("mnist"),
-    "fashion-mnist": Counterpart("mnist"),
-}
-
-
 def counterpart(dataset: str) -> Counterpart:
     """The counterpart of a data set; an empty one for a data set of the user's own.
 
     >>> counterpart("digits")
     Counterpart(name='mnist', comparable=False, stands_for='')
     """
-    return COUNTERPARTS.get(dataset, Counterpart())
+    record = CATALOGUE.get(dataset)
+    if record is None:
+        return Counterpart()
+    return Counterpart(record.paper_settings, record.paper_role == "same", FEATURES.get(dataset, ""))
 
 
 def figures_of(dataset: str) -> str:

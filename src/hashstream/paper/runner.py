@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from hashstream import datasets, evaluate, pictures
+from hashstream._extras import require
 from hashstream.datasets import Dataset
 from hashstream.evaluate.protocols import SETTINGS, PreparedDataset
 from hashstream.paper import provenance, report
@@ -65,7 +66,8 @@ def run(
     """
     if name != "all" and name not in EXPERIMENTS:
         raise ValueError(f"there is no experiment {name!r}: choose from {', '.join(EXPERIMENTS)}, or all")
-    pictures.require_matplotlib()  # before hours of measuring
+    for module in ("matplotlib", "markdown_it"):
+        require(module, "plots")  # before hours of measuring, not after
     out = Path(out)
     if not measure and not _rows_file(out):
         raise ValueError(

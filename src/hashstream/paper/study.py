@@ -12,10 +12,10 @@ from typing import Any
 from threadpoolctl import threadpool_limits
 
 from hashstream import evaluate
-from hashstream.evaluate import Job, News
+from hashstream.datasets import CATALOGUE
+from hashstream.evaluate import Job, JobProgress
 from hashstream.evaluate.protocols import Paper, PreparedDataset, Protocol, Setting, metric_row
 from hashstream.hashers import DivergenceError
-from hashstream.paper.comparability import counterpart
 from hashstream.paper.contestants import Contestant, contestants
 
 __all__ = ["BITS", "FULL", "QUICK", "Measurement", "Scale", "Study", "Value", "quick"]
@@ -23,7 +23,7 @@ __all__ = ["BITS", "FULL", "QUICK", "Measurement", "Scale", "Study", "Value", "q
 BITS = (8, 16, 32, 48, 64, 128)
 """The paper's code lengths."""
 
-Watch = Callable[[News], None]
+Watch = Callable[[JobProgress], None]
 Watching = Callable[[str, int, int], AbstractContextManager[Watch | None]]
 """Opens a progress display, given a title, a number of jobs, and the number of rows that they learn together."""
 
@@ -157,7 +157,7 @@ class Study:
     @property
     def headline(self) -> str:
         """The metric that the paper reports for a data set: mAP, or mAP@1000 where there are many classes."""
-        return "mAP@1000" if counterpart(self.dataset).name == "places205" else "mAP"
+        return CATALOGUE[self.dataset].headline if self.dataset in CATALOGUE else "mAP"
 
     # ---- measuring
 
@@ -206,14 +206,14 @@ class Study:
                 def count(rows: int, job: Job = job) -> None:
                     nonlocal left
                     left -= rows
-                    tell(News(job, rows=rows))
+                    tell(JobProgress(job, rows=rows))
 
                 found: Mapping[int, Mapping[str, float]] = {}
                 with suppress(DivergenceError), threadpool_limits(1):
                     found = one.take(count)
                 for n_train, metrics in found.items():
                     self.add(experiment, job.label, job.bits, job.run, n_train, **metrics)
-                tell(News(job, rows=left, done=True))
+                tell(JobProgress(job, rows=left, done=True))
 
     def _is_missing(self, one: Measurement, experiment: str) -> bool:
         columns = one.job.columns(self.dataset, experiment)

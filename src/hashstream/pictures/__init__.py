@@ -10,7 +10,6 @@ from hashstream.pictures.figure import (
     heading,
     logarithmic,
     new_figure,
-    require_matplotlib,
     tidy,
     under,
 )
@@ -27,7 +26,6 @@ __all__ = [
     "logarithmic",
     "neighbour_grid",
     "new_figure",
-    "require_matplotlib",
     "save",
     "style",
     "svg",

@@ -5,6 +5,8 @@ from __future__ import annotations
 import textwrap
 from typing import TYPE_CHECKING, Literal
 
+from hashstream._extras import require
+
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
@@ -16,7 +18,6 @@ __all__ = [
     "heading",
     "logarithmic",
     "new_figure",
-    "require_matplotlib",
     "tidy",
     "under",
 ]
@@ -25,19 +26,11 @@ INK, SOFT, PALE = "#222222", "#555555", "#dddddd"
 """Colours of text, of secondary text and of grid lines."""
 
 
-def require_matplotlib() -> None:
-    """ImportError that names the extra to install, where matplotlib is missing."""
-    try:
-        import matplotlib.figure  # noqa: F401
-    except ModuleNotFoundError as error:
-        raise ImportError("matplotlib is not installed: pip install 'hashstream[plots]'") from error
-
-
 def new_figure(
     width: float, height: float, *, w_pad: float | None = None, h_pad: float | None = None
 ) -> Figure:
     """An empty figure of this size in inches, with constrained layout; w_pad and h_pad are its padding."""
-    require_matplotlib()
+    require("matplotlib", "plots")
     from matplotlib.figure import Figure
     from matplotlib.layout_engine import ConstrainedLayoutEngine
 

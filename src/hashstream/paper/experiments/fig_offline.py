@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from hashstream import pictures
-from hashstream.evaluate import Job
-from hashstream.evaluate.protocols import Course, Paper, PreparedDataset, Streamed, metric_row
+from hashstream.evaluate import Job, Ties
+from hashstream.evaluate.protocols import Paper, PreparedDataset, Streamed, Task, metric_row
 from hashstream.hashers import methods
 from hashstream.paper.comparability import counterpart
 from hashstream.paper.contestants import with_paper_settings
@@ -44,16 +44,16 @@ class Offline(Paper):
     kind = NAME
     question = "What does retraining on all data at each stage gain, and cost?"
 
-    def course(self, field: PreparedDataset, seed: int, *, ties: str = "paper") -> Course:
-        course = super().course(field, seed, ties=ties)
+    def task(self, data: PreparedDataset, seed: int, *, ties: Ties = "paper") -> Task:
+        task = super().task(data, seed, ties=ties)
 
         def judge(hasher: Streamed, n_train: int) -> dict[str, float]:
-            scores = dict(course.judge(hasher, n_train))
+            scores = dict(task.judge(hasher, n_train))
             if hasattr(hasher, "retrain_seconds_"):
                 scores["retrain_seconds"] = float(hasher.retrain_seconds_)
             return scores
 
-        return Course(course.X, course.y, judge, ties)
+        return Task(task.X, task.y, judge, ties)
 
 
 @dataclass(frozen=True)

@@ -16,8 +16,8 @@ from typing import Any
 
 import numpy as np
 
+from hashstream.evaluate import average_precision
 from hashstream.evaluate.protocols import PreparedDataset
-from hashstream.evaluate.ranking import average_precision
 from hashstream.hashers import OnlineHasher
 from hashstream.paper.contestants import Contestant
 from hashstream.paper.experiments.table_time.model import rows_between_rebuilds

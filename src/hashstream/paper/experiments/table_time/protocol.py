@@ -9,7 +9,8 @@ from statistics import median
 
 import numpy as np
 
-from hashstream.evaluate.protocols import Course, PreparedDataset, Protocol, Streamed
+from hashstream.evaluate import Ties
+from hashstream.evaluate.protocols import PreparedDataset, Protocol, Streamed, Task
 
 __all__ = ["BITS", "NAME", "Times", "encoding_seconds"]
 
@@ -34,11 +35,11 @@ class Times(Protocol):
     def highlights(self, points: Sequence[int]) -> list[tuple[int, str]]:
         return [(points[-1], metric) for metric in self.metrics()]
 
-    def course(self, field: PreparedDataset, seed: int, *, ties: str = "paper") -> Course:
+    def task(self, data: PreparedDataset, seed: int, *, ties: Ties = "paper") -> Task:
         """encode_seconds: one rebuild of the table; at the end of the stream the median of several.
         updates: how often the functions changed (`version_`), NaN where a method does not count."""
-        split = field.split(seed)
-        database = field.X[split.retrieval]
+        split = data.split(seed)
+        database = data.X[split.retrieval]
 
         def judge(hasher: Streamed, n_train: int) -> dict[str, float]:
             enough = n_train < len(split.stream)  # before the end once is enough
@@ -49,7 +50,7 @@ class Times(Protocol):
             updates = float(getattr(hasher, "version_", np.nan))
             return {"encode_seconds": median(seconds), "updates": updates}
 
-        return Course(field.X[split.stream], field.y[split.stream], judge, ties)
+        return Task(data.X[split.stream], data.y[split.stream], judge, ties)
 
 
 def encoding_seconds(hasher: Streamed, X: np.ndarray) -> float:

@@ -1,4 +1,4 @@
-"""Folders of images through tiny networks whose answer is known exactly."""
+"""examples/image_features.py: folders of images through tiny networks whose output is known exactly."""
 
 from __future__ import annotations
 
@@ -11,12 +11,13 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
+from examples import image_features as images
+from examples.image_features import Network, image_features, main
 from onnx import TensorProto, helper, numpy_helper
 from PIL import Image
 
 from hashstream import datasets
-from hashstream.datasets import DatasetError, images
-from hashstream.datasets.network import Network
+from hashstream.datasets import DatasetError
 
 WHITE = {"mean": (0, 0, 0), "std": (1, 1, 1)}
 
@@ -97,7 +98,7 @@ def test_images_are_listed_in_an_order_that_does_not_depend_on_the_machine(folde
 def test_features_that_load_reads(folder: Path, tmp_path: Path, shape: tuple[Any, ...]) -> None:
     done: list[tuple[int, int]] = []
     out = tmp_path / "new" / "features.npz"
-    result = datasets.image_features(
+    result = image_features(
         folder,
         network(tmp_path / "net.onnx", shape=shape),
         out,
@@ -123,7 +124,7 @@ def test_features_that_load_reads(folder: Path, tmp_path: Path, shape: tuple[Any
 
 def test_mean_and_std_are_taken_channel_by_channel(folder: Path, tmp_path: Path) -> None:
     out = tmp_path / "features.npz"
-    datasets.image_features(folder, network(tmp_path / "net.onnx"), out, size=8)
+    image_features(folder, network(tmp_path / "net.onnx"), out, size=8)
     expected = 2 * (means() - (0.485, 0.456, 0.406)) / (0.229, 0.224, 0.225)
     np.testing.assert_allclose(datasets.load(out).X, expected, atol=1e-5)
 
@@ -134,10 +135,10 @@ def test_any_tensor_inside_can_be_taken_and_a_map_is_averaged(
 ) -> None:
     net = network(tmp_path / "net.onnx", external=external)
     for layer, factor in (("means", 1), ("map", 1), ("doubled", 2), (None, 2)):
-        datasets.image_features(folder, net, tmp_path / "a.npz", layer=layer, size=8, **WHITE)
+        image_features(folder, net, tmp_path / "a.npz", layer=layer, size=8, **WHITE)
         np.testing.assert_allclose(datasets.load(tmp_path / "a.npz").X, factor * means(), atol=1e-6)
     with pytest.raises(DatasetError, match=r"no tensor 'fc7' that can be taken: its outputs are doubled"):
-        datasets.image_features(folder, net, tmp_path / "a.npz", layer="fc7")
+        image_features(folder, net, tmp_path / "a.npz", layer="fc7")
 
 
 def test_a_long_name_of_a_layer(tmp_path: Path) -> None:
@@ -191,7 +192,7 @@ def test_every_kind_of_image_becomes_rgb(tmp_path: Path) -> None:
     turned.save(root / "g.png", exif=exif)
     out = tmp_path / "a.npz"
     net = network(tmp_path / "net.onnx")
-    datasets.image_features(tmp_path / "pictures", net, out, layer="means", size=4, **WHITE)
+    image_features(tmp_path / "pictures", net, out, layer="means", size=4, **WHITE)
     grey = datasets.load(out).X[:6, 0] * 255
     np.testing.assert_allclose(grey, [100, 100, 100, 0, 255, 255], atol=0.01)
     pixels = images._pixels(root / "g.png", 4)
@@ -205,9 +206,9 @@ def test_what_cannot_be_read_is_left_out_and_named_or_refused(folder: Path, tmp_
     (folder / "zebra" / "0.jpg").write_bytes(b"")
     net, out = network(tmp_path / "net.onnx"), tmp_path / "a.npz"
     with pytest.raises(DatasetError, match=r"10\.png cannot be read as an image"):
-        datasets.image_features(folder, net, out, strict=True, size=8)
+        image_features(folder, net, out, strict=True, size=8)
     assert not out.exists()
-    result = datasets.image_features(folder, net, out, batch=1, size=8, **WHITE)
+    result = image_features(folder, net, out, batch=1, size=8, **WHITE)
     assert [file for file, _ in result.skipped] == ["bee/10.png", "zebra/0.jpg"]
     assert all(why for _, why in result.skipped)
     left = [name for name in ORDER if name != "bee/10.png"]
@@ -221,7 +222,7 @@ def test_what_cannot_be_read_is_left_out_and_named_or_refused(folder: Path, tmp_
         if path.is_file():
             path.write_bytes(b"broken")
     with pytest.raises(DatasetError, match="none of the 8 images"):
-        datasets.image_features(folder, net, tmp_path / "b.npz", size=8)
+        image_features(folder, net, tmp_path / "b.npz", size=8)
     assert not (tmp_path / "b.npz").exists()
 
 
@@ -240,18 +241,18 @@ def interrupted(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
 
     call = {"folder": folder, "model": network(tmp_path / "net.onnx"), "out": tmp_path / "a.npz", "size": 8}
     with pytest.raises(Stop):
-        datasets.image_features(**call, batch=1, progress=stop, **WHITE)
+        image_features(**call, batch=1, progress=stop, **WHITE)
     assert not (tmp_path / "a.npz").exists()
     assert len(list((tmp_path / "a.npz.partial").glob("*.npz"))) == 2
     return call
 
 
 def test_an_interrupted_call_goes_on(interrupted: dict[str, Any], tmp_path: Path) -> None:
-    result = datasets.image_features(**interrupted, **WHITE)
+    result = image_features(**interrupted, **WHITE)
     assert result.resumed == 4
     np.testing.assert_allclose(datasets.load(result.path).X, 2 * means(), atol=1e-6)
     assert not (tmp_path / "a.npz.partial").exists()
-    assert datasets.image_features(**interrupted, **WHITE).resumed == 0
+    assert image_features(**interrupted, **WHITE).resumed == 0
 
 
 @pytest.mark.parametrize("change", ["settings", "model", "image", "folder"])
@@ -266,7 +267,7 @@ def test_another_call_starts_anew(interrupted: dict[str, Any], tmp_path: Path, c
     else:
         (interrupted["folder"] / "bee" / "2.png").unlink()
         order.remove("bee/2.png")
-    result = datasets.image_features(**interrupted, **WHITE)
+    result = image_features(**interrupted, **WHITE)
     assert result.resumed == 0
     np.testing.assert_allclose(datasets.load(result.path).X, factor * means(order), atol=1e-6)
 
@@ -276,13 +277,13 @@ def test_a_folder_of_somebody_elses_is_not_touched(folder: Path, tmp_path: Path)
     theirs.parent.mkdir()
     theirs.write_text("all I have")
     with pytest.raises(DatasetError, match="is in the way"):
-        datasets.image_features(folder, network(tmp_path / "net.onnx"), tmp_path / "a.npz")
+        image_features(folder, network(tmp_path / "net.onnx"), tmp_path / "a.npz")
     assert theirs.read_text() == "all I have"
 
 
 def test_networks_that_do_not_fit(folder: Path, tmp_path: Path) -> None:
     def call(**more: Any) -> None:
-        datasets.image_features(folder, tmp_path / "net.onnx", tmp_path / "a.npz", **more)
+        image_features(folder, tmp_path / "net.onnx", tmp_path / "a.npz", **more)
 
     with pytest.raises(DatasetError, match=r"net\.onnx cannot be read"):
         call()
@@ -317,11 +318,11 @@ def test_answers_that_are_no_features(folder: Path, tmp_path: Path) -> None:
         return tmp_path / name
 
     total = one("ReduceSum", ["image"], "sum.onnx", keepdims=0)
-    with pytest.raises(DatasetError, match="one vector an image is needed"):
-        datasets.image_features(folder, total, tmp_path / "a.npz", size=8)
+    with pytest.raises(DatasetError, match="one vector per image is needed"):
+        image_features(folder, total, tmp_path / "a.npz", size=8)
     logarithm = one("Log", ["image"], "log.onnx")  # b.png has no red
     with pytest.raises(DatasetError, match=r"ant/b\.png that are not finite"):
-        datasets.image_features(folder, logarithm, tmp_path / "b.npz", size=8, **WHITE)
+        image_features(folder, logarithm, tmp_path / "b.npz", size=8, **WHITE)
     assert not (tmp_path / "b.npz").exists()
 
 
@@ -331,19 +332,17 @@ def test_folders_and_arguments_that_do_not_fit(folder: Path, tmp_path: Path) -> 
     Image.new("RGB", (5, 5)).save(tmp_path / "flat" / "a.png")
     for arguments, says in (
         ({"folder": tmp_path / "absent"}, "there is no folder"),
-        ({"folder": tmp_path / "flat"}, "one sub-folder a class is needed"),
+        ({"folder": tmp_path / "flat"}, "one sub-folder per class is needed"),
         ({"out": tmp_path / "a.npy"}, r"has to end in \.npz"),
         ({"batch": 0}, "batch is 0"),
         ({"mean": (1, 2)}, "three numbers"),
         ({"std": (1, 0, 1)}, "above 0"),
     ):
         with pytest.raises(DatasetError, match=says):
-            datasets.image_features(
-                **{"folder": folder, "model": net, "out": tmp_path / "a.npz", **arguments}
-            )
+            image_features(**{"folder": folder, "model": net, "out": tmp_path / "a.npz", **arguments})
     (tmp_path / "file").touch()
     with pytest.raises(DatasetError, match="cannot be written to"):
-        datasets.image_features(folder, net, tmp_path / "file" / "a.npz")
+        image_features(folder, net, tmp_path / "file" / "a.npz")
 
 
 def test_without_onnxruntime_the_sentence_says_what_to_install(
@@ -352,10 +351,60 @@ def test_without_onnxruntime_the_sentence_says_what_to_install(
     net = network(tmp_path / "net.onnx")
     monkeypatch.setitem(sys.modules, "onnxruntime", None)
     with pytest.raises(DatasetError, match=r"pip install 'hashstream\[onnx\]'"):
-        datasets.image_features(folder, net, tmp_path / "a.npz")
+        image_features(folder, net, tmp_path / "a.npz")
 
 
 def test_the_result_cannot_be_changed(folder: Path, tmp_path: Path) -> None:
-    result = datasets.image_features(folder, network(tmp_path / "net.onnx"), tmp_path / "a.npz", size=8)
+    result = image_features(folder, network(tmp_path / "net.onnx"), tmp_path / "a.npz", size=8)
     with pytest.raises(dataclasses.FrozenInstanceError):
         result.rows = 0  # type: ignore[misc]
+
+
+@pytest.fixture
+def command(folder: Path, tmp_path: Path) -> list[str]:
+    model = network(tmp_path / "net.onnx")
+    return [str(folder), "--model", str(model), "--out", str(tmp_path / "a.npz"), "--size", "8"]
+
+
+def refused(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
+    with pytest.raises(SystemExit) as ended:
+        main(arguments)
+    assert ended.value.code == 2
+    return capsys.readouterr().err
+
+
+def test_the_command(
+    command: list[str], folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (folder / "zebra" / "3.png").write_text("no image")
+    main([*command, "--mean", "0", "0", "0", "--std", "1", "1", "0.5", "--layer", "means", "--batch", "3"])
+    said = capsys.readouterr().out
+    assert f"{tmp_path / 'a.npz'}: 7 x 3, 3 classes, 1 images skipped" in said
+    assert "skipped zebra/3.png: " in said
+    np.testing.assert_allclose(datasets.load(tmp_path / "a.npz").X, means() * (1, 1, 2), atol=1e-6)
+    assert "3.png cannot be read as an image" in refused(capsys, *command, "--strict")
+    assert "those of std above 0" in refused(capsys, *command, "--std", "1", "1", "0")
+    assert "expected 3 arguments" in refused(capsys, *command, "--mean", "0.5")
+    assert "its outputs are doubled" in refused(capsys, *command, "--layer", "fc7")
+
+
+def test_the_command_interrupted_continues(
+    command: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(images, "_PIECE", 1)
+    pixels, seen = images._pixels, []
+
+    def stop(path: Path, size: int) -> Any:
+        seen.append(path)
+        if len(seen) == 3:
+            raise KeyboardInterrupt
+        return pixels(path, size)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(images, "_pixels", stop)
+        with pytest.raises(SystemExit) as ended:
+            main(command)
+    assert ended.value.code == 130
+    assert "repeat the command to continue" in capsys.readouterr().err
+    main(command)
+    assert "7 x 3 (2 of them from before)" in capsys.readouterr().out

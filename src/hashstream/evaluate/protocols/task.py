@@ -1,8 +1,7 @@
-"""What protocols are made of: a stream to learn, moments to look, and a way to judge.
+"""The parts of a protocol: a prepared data set, a task on it, and checkpoints along the stream.
 
-A protocol lays a `Course` over a `PreparedDataset` (a data set and its setting) by a seed; `run_stream` takes a hasher
-through it.
-Learning and judging are timed apart, and what is asked is never learned from.
+A protocol makes a `Task` (the stream to learn and a function that scores a hasher) from a `PreparedDataset` and a seed;
+`run_stream` takes a hasher through it. Learning and scoring are timed separately, and queries are never learned from.
 """
 
 from __future__ import annotations
@@ -19,13 +18,13 @@ import numpy as np
 
 from hashstream import datasets
 from hashstream.evaluate.protocols.settings import Setting, setting_of
-from hashstream.evaluate.scores import Scores, retrieval, row_name
+from hashstream.evaluate.scores import Scores, Ties, retrieval, row_name
 
 __all__ = [
     "Checkpoint",
-    "Course",
     "PreparedDataset",
     "Streamed",
+    "Task",
     "ask",
     "encode",
     "judge",
@@ -33,12 +32,12 @@ __all__ = [
     "run_stream",
 ]
 
-UNRULED = ("_seconds", "_rows")
-"""How metrics end whose value does not depend on the rule for ties."""
+WITHOUT_TIES = ("_seconds", "_rows")
+"""Endings of metrics whose value does not depend on the rule for ties."""
 
 
 class Streamed(Protocol):
-    """What a protocol needs of a method; every hasher of this library has it."""
+    """The methods of a hasher that a protocol uses; every hasher of this library has them."""
 
     n_bits: Any
 
@@ -51,9 +50,9 @@ class Streamed(Protocol):
 
 @dataclass(frozen=True)
 class PreparedDataset:
-    """Where methods are compared: features (n, d) float32 and labels (n,) of a data set, and its setting.
+    """A data set with its setting: features (n, d) float32 and labels (n,), as experiments use them.
 
-    fingerprint: what tells the data from others of the same name; of X and y, where it is not given.
+    fingerprint: distinguishes the data from others of the same name; by default computed from X and y.
     """
 
     dataset: str
@@ -68,10 +67,9 @@ class PreparedDataset:
 
     @classmethod
     def of(cls, data: datasets.Dataset) -> PreparedDataset:
-        """The data set as the paper's experiments see it: centred, unit length.
+        """Prepare a data set as in the paper's experiments: centred, rows of unit length.
 
-        ValueError where it has one class, for every answer is right then; or rows without a label, which nobody can
-        judge.
+        ValueError if it has a single class, where every answer is right, or a row without a label.
         """
         if data.y.dtype == object:
             row = next(row for row, label in enumerate(data.y) if label is None)
@@ -80,39 +78,37 @@ class PreparedDataset:
             )
         if len(data.y) and (data.y == data.y[0]).all():
             raise ValueError(f"{data.name} has one class, {data.y[0]}: there is nothing to tell apart")
-        X, mark = (
-            datasets.centred_unit(data.X),
-            datasets.fingerprint(data.X, data.y),
-        )  # of the data as they came
-        return cls(data.name, X, data.y, setting_of(data.name, data.y), mark)
+        fingerprint = datasets.fingerprint(data.X, data.y)  # before centring
+        X = datasets.centred_unit(data.X)
+        return cls(data.name, X, data.y, setting_of(data.name, data.y), fingerprint)
 
     def split(self, seed: int) -> datasets.Split:
-        """Queries, retrieval set and stream of run `seed`, as the setting says."""
+        """The queries, retrieval set and stream of run `seed`."""
         return datasets.split(self.y, per_class=self.setting.per_class, stream=self.setting.stream, seed=seed)
 
 
 def metric_row(name: str, ties: str) -> str:
-    """How a metric is called in a results file: with the rule for ties, where it depends on one.
+    """The name of a metric in a results file, with the rule for ties if it depends on one.
 
     >>> metric_row("unseen mAP", "paper"), metric_row("train_seconds", "paper")
     ('unseen mAP[paper]', 'train_seconds')
     """
-    return name if name.endswith(UNRULED) else row_name(name, ties)
+    return name if name.endswith(WITHOUT_TIES) else row_name(name, ties)
 
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """What was seen after `n_train` rows.
+    """The scores of a hasher after `n_train` rows.
 
     scores: by plain names ("mAP", "precision@H2", ...), with two times among them:
         train_seconds: time in `partial_fit` so far, the paper's "hash function" time.
-        encode_seconds: time to encode the whole database once with the functions of now: one rebuild of the
-            hash table. The paper's "hash table" time is this times the number of rebuilds.
+        encode_seconds: time to encode the whole database once with the current hash functions, which is one rebuild
+            of the hash table. The paper's "hash table" time is this times the number of rebuilds.
     """
 
     n_train: int
     scores: Mapping[str, float]
-    ties: str
+    ties: Ties
 
     def rows(self, **columns: Any) -> list[dict[str, Any]]:
         """Rows of a results file: the given columns, then `n_train`, `metric`, `value`."""
@@ -124,18 +120,18 @@ class Checkpoint:
 
 
 @dataclass(frozen=True)
-class Course:
-    """A protocol on a field, for one seed.
+class Task:
+    """A protocol on a data set, for one seed.
 
     X, y: the stream, (m, d) and (m,), in the order in which it is learned.
-    judge: given the hasher and the number of rows that it has learned, the scores of that moment. They depend on
-        nothing else, so any look may be left out: what only several looks can tell is `Protocol.hindsight`'s.
+    judge: returns the scores of a hasher after a number of rows. They depend on nothing else, so any checkpoint may be
+        skipped: metrics of several checkpoints are in `Protocol.run_metrics`.
     """
 
     X: np.ndarray
     y: np.ndarray
     judge: Callable[[Streamed, int], dict[str, float]]
-    ties: str
+    ties: Ties
 
 
 def judge(
@@ -143,7 +139,7 @@ def judge(
     queries: tuple[np.ndarray, np.ndarray],
     database: tuple[np.ndarray, np.ndarray],
     *,
-    ties: str,
+    ties: Ties,
     at: Sequence[int] = (),
     radius: Sequence[int] = (),
     k: Sequence[int] = (),
@@ -155,7 +151,7 @@ def judge(
 
 
 def encode(hasher: Streamed, X: np.ndarray) -> tuple[np.ndarray, float]:
-    """The codes of a database X (n, d), and how many seconds it took to make them."""
+    """The codes of a database X (n, d), and the seconds that encoding took."""
     clock = time.perf_counter()
     codes = hasher.transform(X)
     return codes, time.perf_counter() - clock
@@ -166,7 +162,7 @@ def ask(
     queries: tuple[np.ndarray, np.ndarray],
     database: tuple[np.ndarray, np.ndarray],
     *,
-    ties: str,
+    ties: Ties,
     at: Sequence[int] = (),
     radius: Sequence[int] = (),
     k: Sequence[int] = (),
@@ -174,7 +170,7 @@ def ask(
 ) -> Scores:
     """The metrics of `retrieval` for queries (X, y) against a database (codes, y).
 
-    On one thread, as all that a protocol does: measurements run side by side, one on each core.
+    On one thread, since measurements run in parallel, one per core.
     """
     return retrieval(
         hasher.transform(queries[0]),
@@ -192,39 +188,38 @@ def ask(
 
 def run_stream(
     hasher: Streamed,
-    course: Course,
+    task: Task,
     points: Sequence[int],
     *,
     cuts: Sequence[int] | None = None,
     rows_at_once: int | None = None,
     progress: Callable[[int], None] | None = None,
 ) -> Iterator[Checkpoint]:
-    """Stream the course through `hasher` once, and judge it at each of `points`.
+    """Stream the task through `hasher` once, and score it at each of `points`.
 
-    points: numbers of learned rows, rising; the stream ends at the last.
-    cuts: numbers of learned rows, rising, at which a call of `partial_fit` ends in any case; `points`, if not given.
-        With the same cuts the model after n rows is the same whatever the points are: a point within a piece is
-        judged by a copy of the hasher, which learns the piece up to there.
-    rows_at_once: rows for each call of `partial_fit`. By default the smallest multiple of the hasher's
-        `batch_size` that is at least 100: so few that nobody can look ahead in the stream, so many that it is
-        not the cost of a call that is timed. At least 1,000 where it has a feature map, which the first call
-        warms up.
+    points: numbers of learned rows, increasing; the stream ends at the last.
+    cuts: numbers of learned rows, increasing, at which a call of `partial_fit` always ends; by default `points`. With
+        the same cuts the model after n rows does not depend on the points: at a point within a piece, a copy of the
+        hasher learns the piece up to there and is scored.
+    rows_at_once: rows per call of `partial_fit`. By default the smallest multiple of the hasher's `batch_size` that is
+        at least 100: few enough that no method can look ahead in the stream, enough that the overhead of a call does
+        not dominate the time. At least 1,000 for a hasher with a feature map, which is fitted in the first call.
     progress: called with the number of rows after each call of `partial_fit`.
 
     >>> from hashstream import LSH, datasets
     >>> from hashstream.evaluate.protocols import Paper
-    >>> course = Paper().course(PreparedDataset.of(datasets.load("digits")), seed=0)
-    >>> for look in run_stream(LSH(n_bits=32, random_state=0), course, [500, 1500]):
-    ...     print(look.n_train, round(look.scores["mAP"], 1))
+    >>> task = Paper().task(PreparedDataset.of(datasets.load("digits")), seed=0)
+    >>> for checkpoint in run_stream(LSH(n_bits=32, random_state=0), task, [500, 1500]):
+    ...     print(checkpoint.n_train, round(checkpoint.scores["mAP"], 1))
     500 0.5
     1500 0.5
     """
     cuts = points if cuts is None else cuts
     for what, numbers in (("checkpoints", points), ("cuts", cuts)):
         if not len(numbers) or any(b <= a for a, b in itertools.pairwise([0, *numbers])):
-            raise ValueError(f"{what} are {list(numbers)}: they have to be whole numbers from 1, rising")
-    if points[-1] > len(course.X):
-        raise ValueError(f"checkpoint {points[-1]} lies behind the end of the stream, {len(course.X)} rows")
+            raise ValueError(f"{what} are {list(numbers)}: they have to be integers from 1, increasing")
+    if points[-1] > len(task.X):
+        raise ValueError(f"checkpoint {points[-1]} is past the end of the stream ({len(task.X):,} rows)")
     if rows_at_once is None:
         rows_at_once = _rows_at_once(hasher)
     elif rows_at_once < 1:
@@ -235,23 +230,21 @@ def run_stream(
         while waiting and waiting[0] < end:
             n = waiting.popleft()
             aside = copy.deepcopy(hasher) if waiting else hasher
-            spent = _learn(aside, course, begin, n)
+            spent = _learn(aside, task, begin, n)
             if not waiting:
                 tell(n - begin)
-            yield Checkpoint(
-                n, {**course.judge(aside, n), "train_seconds": train_seconds + spent}, course.ties
-            )
+            yield Checkpoint(n, {**task.judge(aside, n), "train_seconds": train_seconds + spent}, task.ties)
         if not waiting:
             return
-        train_seconds += _learn(hasher, course, begin, end)
+        train_seconds += _learn(hasher, task, begin, end)
         tell(end - begin)
         if waiting[0] == end:
             waiting.popleft()
-            yield Checkpoint(end, {**course.judge(hasher, end), "train_seconds": train_seconds}, course.ties)
+            yield Checkpoint(end, {**task.judge(hasher, end), "train_seconds": train_seconds}, task.ties)
 
 
 def _pieces(cuts: Sequence[int], rows_at_once: int) -> Iterator[tuple[int, int]]:
-    """Where pieces of the stream begin and end, without an end of their own.
+    """Begin and end of each piece of an endless stream.
 
     >>> list(itertools.islice(_pieces([5, 8], 4), 5))
     [(0, 4), (4, 5), (5, 8), (8, 12), (12, 16)]
@@ -265,9 +258,9 @@ def _pieces(cuts: Sequence[int], rows_at_once: int) -> Iterator[tuple[int, int]]
         yield begin, begin + rows_at_once
 
 
-def _learn(hasher: Streamed, course: Course, begin: int, end: int) -> float:
-    """Learn from rows `begin` to `end`, and say how many seconds that took."""
-    X, y = course.X[begin:end], course.y[begin:end]
+def _learn(hasher: Streamed, task: Task, begin: int, end: int) -> float:
+    """Learn from rows `begin` to `end`, and return the seconds that it took."""
+    X, y = task.X[begin:end], task.y[begin:end]
     clock = time.perf_counter()
     hasher.partial_fit(X, y)
     return time.perf_counter() - clock
@@ -276,6 +269,6 @@ def _learn(hasher: Streamed, course: Course, begin: int, end: int) -> float:
 def _rows_at_once(hasher: Streamed) -> int:
     batch = getattr(hasher, "batch_size", 1)
     if not isinstance(batch, int) or batch < 1:
-        batch = 1  # what is wrong with it, the hasher says
+        batch = 1  # the hasher will refuse it
     least = 100 if getattr(hasher, "feature_map", None) is None else 1_000
     return batch * -(-least // batch)

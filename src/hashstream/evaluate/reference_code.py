@@ -1,8 +1,8 @@
-"""What the methods' public reference code gives, to stand beside our figures.
+"""Figures of the methods' public reference code, for comparison with ours.
 
-Made outside this repository, with the authors' MATLAB programs under GNU Octave: no command here makes them. MNIST
-under the paper's protocol (other splits than ours, one to three of them), 32 bits: mean mAP with the paper's rule for
-ties. "paper_compat" is the published harness as it is, in which OSH and SketchHash lose their state between steps.
+Measured outside this repository, with the authors' MATLAB programs under GNU Octave; no command here reproduces them.
+MNIST under the paper's protocol (other splits than ours, one to three of them), 32 bits: mean mAP with the paper's rule
+for ties. "paper_compat" is the published harness as it is, in which OSH and SketchHash lose their state between steps.
 """
 
 from __future__ import annotations

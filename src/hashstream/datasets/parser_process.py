@@ -18,8 +18,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any
 
-from hashstream.datasets.folders import DatasetError, reading
-from hashstream.datasets.memory import available_memory
+from hashstream._machine import available_memory
+from hashstream.datasets.errors import DatasetError, reading
 
 __all__ = ["Answers", "parser"]
 

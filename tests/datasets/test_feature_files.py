@@ -10,7 +10,7 @@ import pytest
 from matlab_files import VERSIONS, save
 
 from hashstream import datasets
-from hashstream.datasets import DatasetError, harness, mat
+from hashstream.datasets import DatasetError, feature_files, mat
 
 RNG = np.random.default_rng(4)
 
@@ -27,7 +27,7 @@ def cifar(dtype: type = np.float32) -> dict[str, np.ndarray]:
 def test_training_rows_come_first_and_labels_stay_from_0(tmp_path: Path, version: str, dtype: type) -> None:
     stored, path = cifar(dtype), tmp_path / "CIFAR10_VGG16_fc7.mat"
     save(path, version, **stored)
-    X, y = harness.read(path, harness.CIFAR10)
+    X, y = feature_files.read_layout(path, feature_files.CIFAR10)
     # What the harness does, in its words: X = [trainCNN; testCNN]; Y = [trainLabels; testLabels] + 1
     np.testing.assert_array_equal(X, np.vstack([stored["trainCNN"], stored["testCNN"]]).astype(np.float32))
     np.testing.assert_array_equal(y + 1, np.arange(42) % 10 + 1)
@@ -41,7 +41,7 @@ def test_places(tmp_path: Path, version: str, column: bool) -> None:
     X, y = RNG.normal(size=(60, 8)).astype(np.float32), RNG.integers(0, 205, 60).astype(np.float64)
     path = tmp_path / "Places205_AlexNet_fc7_PCA128.mat"
     save(path, version, pca_feats=X, labels=y[:, None] if column else y[None, :])
-    got_X, got_y = harness.read(path, harness.PLACES205)
+    got_X, got_y = feature_files.read_layout(path, feature_files.PLACES205)
     np.testing.assert_array_equal(got_X, X)
     np.testing.assert_array_equal(got_y, y)
     data = datasets.load(path)  # by its path, the layout is recognised
@@ -57,7 +57,7 @@ def test_features_are_never_twice_in_memory(tmp_path: Path) -> None:
     mat.variables(path)
     tracemalloc.start()
     try:
-        got, _ = harness.read(path, harness.PLACES205)
+        got, _ = feature_files.read_layout(path, feature_files.PLACES205)
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
@@ -70,14 +70,14 @@ def test_other_layouts_are_refused_with_what_is_there(tmp_path: Path, version: s
     path, stored = tmp_path / "a.mat", cifar()
     save(path, version, **{name: array for name, array in stored.items() if name != "testLabels"})
     with pytest.raises(DatasetError, match=r"no variable testLabels: it needs trainCNN, .*testCNN \(12 x 16"):
-        harness.read(path, harness.CIFAR10)
+        feature_files.read_layout(path, feature_files.CIFAR10)
     save(path, version, **{**stored, "testCNN": stored["testCNN"][:, :9]})
     with pytest.raises(DatasetError, match=r"same width.*trainCNN 30 x 16 single, testCNN 12 x 9 single"):
-        harness.read(path, harness.CIFAR10)
+        feature_files.read_layout(path, feature_files.CIFAR10)
     save(path, version, **{**stored, "trainLabels": stored["trainLabels"][:-1]})
     with pytest.raises(DatasetError, match="trainCNN has 30 rows, but trainLabels has 29 labels"):
-        harness.read(path, harness.CIFAR10)
+        feature_files.read_layout(path, feature_files.CIFAR10)
     turned = {name: array.T for name, array in stored.items()}
     save(path, version, **turned)
-    with pytest.raises(DatasetError, match=r"one row an item: trainCNN 16 x 30"):
-        harness.read(path, harness.CIFAR10)
+    with pytest.raises(DatasetError, match=r"one row per item: trainCNN 16 x 30"):
+        feature_files.read_layout(path, feature_files.CIFAR10)
