@@ -4,23 +4,20 @@ from __future__ import annotations
 
 import importlib
 import sys
-from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
 import typer
 from rich.table import Table
 
-from hashstream import datasets
-from hashstream._extras import require
 from hashstream.cli.bench import PROTOCOL_LINES, bench
 from hashstream.cli.common import console, fail
 from hashstream.cli.data import data_app
+from hashstream.cli.demo import demo
 from hashstream.cli.paper import LINES, paper
 from hashstream.cli.table import table_app
 from hashstream.cli.tune import tune
 from hashstream.hashers import methods as registry
-from hashstream.table import TableError
 from hashstream.versions import show_versions
 
 __all__ = ["app"]
@@ -36,37 +33,7 @@ app = typer.Typer(
 )
 
 
-class DemoData(StrEnum):
-    auto = "auto"
-    mnist = "mnist"
-    digits = "digits"
-
-
-@app.command(epilog="Example: `hashstream demo --out demo-output --bits 64`")
-def demo(
-    out: Annotated[Path, typer.Option(help="Folder for the table and two pictures; created if missing.")],
-    dataset: Annotated[
-        DemoData, typer.Option(help="auto: MNIST if it is available, otherwise digits.")
-    ] = DemoData.auto,
-    bits: Annotated[int, typer.Option(min=1, max=1024, help="Bits per code.")] = 32,
-    seed: Annotated[
-        int, typer.Option(min=0, help="Seed of the split into queries and stream, and of the method.")
-    ] = 0,
-) -> None:
-    """Watch a table learn from a stream of digits while it is searched, killed, reopened, and continues.
-
-    MNIST is read from the folder named by HASHSTREAM_DATA, from the cache, or downloaded with its checksums
-    verified; if none of this works, scikit-learn's small digits are used. Takes under a minute.
-    """
-    from hashstream.demo import demo as run_demo
-
-    require("matplotlib", "plots")  # before the work, not after it
-    try:
-        run_demo(out, dataset=dataset.value, n_bits=bits, seed=seed, console=console)
-    except (datasets.DatasetError, TableError, OSError) as error:
-        fail(error)
-
-
+app.command(epilog="Example: `hashstream demo --out demo-output --bits 64`")(demo)
 app.command(
     epilog=f"{PROTOCOL_LINES}\n\n"
     "Example: `hashstream bench --dataset mnist --methods FCOH,LSH --bits 16,32 --runs 3 --out results`"

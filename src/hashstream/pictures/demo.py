@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from hashstream.pictures.figure import INK, PALE, SOFT, new_figure
+from hashstream.pictures.lines import spread
 from hashstream.pictures.styles import COLOURS
 
 if TYPE_CHECKING:
@@ -61,7 +62,7 @@ def learning_curves(
             color=colour,
         )
         ends[method] = value[-1]
-    for label, place in _apart(ends, 0.07).items():
+    for label, place in spread(ends, 0.14, 1.0).items():
         axes.annotate(
             f"{label}\n{ends[label]:.3f}",
             (last, place),
@@ -95,15 +96,6 @@ def _draw_above(
     axes.fill_between(n, below, value, color=COLOURS["AdaptHash"], alpha=0.25, linewidth=0)
     axes.plot(n, value, color=COLOURS["AdaptHash"], linewidth=1.5, zorder=2)
     axes.annotate(name, (n[0], value.max()), (0, 10), textcoords="offset points", color=COLOURS["AdaptHash"])
-
-
-def _apart(values: Mapping[str, float], least: float) -> dict[str, float]:
-    """Heights of labels, moved up where two would overlap."""
-    placed: dict[str, float] = {}
-    below = -np.inf
-    for name in sorted(values, key=lambda name: values[name]):
-        below = placed[name] = max(values[name], below + 2 * least)
-    return placed
 
 
 def _head(axes: Axes, title: str, subtitle: str) -> None:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = ["line_panels"]
+__all__ = ["line_panels", "spread"]
 
 Points = Sequence[tuple[float, float]]
 
@@ -103,7 +103,7 @@ def _draw_line(axes: Axes, points: Points, drawn: Style) -> None:
 
 def _name_ends(axes: Axes, ends: Mapping[str, float], gap: float) -> None:
     """Names to the right of the axes, as near to the ends of the lines as they stay readable."""
-    places = _spread(ends, gap, 1.0)
+    places = spread(ends, gap, 1.0)
     for line, at in ends.items():
         colour = style(line).colour
         axes.plot(
@@ -126,10 +126,10 @@ def _name_ends(axes: Axes, ends: Mapping[str, float], gap: float) -> None:
         )
 
 
-def _spread(values: Mapping[str, float], gap: float, top: float) -> dict[str, float]:
+def spread(values: Mapping[str, float], gap: float, top: float) -> dict[str, float]:
     """Positions as near to the values as possible with at least `gap` between any two, and below `top` if they fit.
 
-    >>> _spread({"a": 0.5, "b": 0.51, "c": 0.0}, 0.1, 1.0)
+    >>> spread({"a": 0.5, "b": 0.51, "c": 0.0}, 0.1, 1.0)
     {'c': 0.0, 'a': 0.455, 'b': 0.555}
     """
     groups: list[tuple[list[str], list[float]]] = []
