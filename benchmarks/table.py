@@ -101,7 +101,7 @@ def search(table: HashTable, quick: bool, versions: int) -> list[Ratio]:
     assert len(view.counts()) == versions
     codes, slots = (np.concatenate([part.arrays()[i] for part in view.parts]) for i in (0, 1))
     Q = clustered(np.random.default_rng(2), 100, D)[0]
-    queries = view.encoders[view.newest].transform(Q)
+    queries = view.encoders[view.newest].encode(Q)
     if versions == 1:
         far, ids = table.search(Q, 10)
         plain = hamming.topk(queries, codes, 10)

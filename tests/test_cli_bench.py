@@ -167,7 +167,7 @@ def test_a_method_from_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     (tmp_path / "methods" / "csv.py").write_text(METHOD.format(name="Taken"))
     for name, says in (
         ("nowhere.py:X", "there is no file"),
-        (f"{tmp_path / 'methods' / 'csv.py'}:Taken", "Python has another module csv already"),
+        (f"{tmp_path / 'methods' / 'csv.py'}:Taken", "another module named csv is imported already"),
         ("csv:Taken", "csv:Taken: there is no Taken in csv"),
         ("nomod:X", "nomod:X: No module named 'nomod'"),
         (":X", ":X: Empty module name"),
@@ -187,7 +187,7 @@ def test_what_cannot_be_is_refused_before_data_are_loaded(
         ("bench", ["--checkpoints", "many"], "--checkpoints 'many'"),
         ("bench", ["--protocol", "drift", "--checkpoints", "5"], "drift has checkpoints of its own"),
         ("tune", ["--by", "foo"], "by is 'foo': it has to be one of mAP"),
-        ("tune", ["--try", "nope=1"], "--try nope: FCOH does not have it"),
+        ("tune", ["--try", "nope=1"], "--try nope: FCOH has no such parameter"),
         ("tune", ["--try", "batch_size=10,0"], "batch_size"),
     ):
         assert says in refused(command, "--dataset", "digits", "--out", tmp_path, *options)

@@ -114,7 +114,7 @@ def test_the_bar_of_a_continued_tuning_comes_to_its_end(
         (["--method", "FCHO"], "there is no method FCHO"),
         (["--try", "learning_rate"], "it has to be name=value,value"),
         (["--try", "learning_rate="], "it has to be name=value,value"),
-        (["--try", "speed=1,2"], "FCOH does not have it; it has"),
+        (["--try", "speed=1,2"], "FCOH has no such parameter; it has"),
         (["--try", "batch_size=10,0"], "batch_size"),
         (["--by", "recall"], "it has to be one of mAP"),
     ],

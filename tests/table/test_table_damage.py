@@ -14,7 +14,7 @@ from tests.table.table_worlds import rows
 
 import hashstream as hs
 from hashstream.table import HashTable, Never, TableError
-from hashstream.table.storage.folder import commit_marker as witness
+from hashstream.table.storage.folder import commit_marker
 
 HASHER = hs.FCOH(n_bits=20, random_state=3, batch_size=8)
 
@@ -22,17 +22,15 @@ HASHER = hs.FCOH(n_bits=20, random_state=3, batch_size=8)
 @pytest.fixture
 def limits(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
     """So that the small limits of a world are of one test only."""
-    from hashstream.table.state import reencode as refresh
-    from hashstream.table.state import view as codes
-    from hashstream.table.storage.folder import database as manifest
-    from hashstream.table.storage.folder import storage as folder
+    from hashstream.table.state import reencode, view
+    from hashstream.table.storage.folder import database, storage
 
     for module, name in (
-        (folder, "LOG_ROWS"),
-        (manifest, "WAL_PAGES"),
-        (refresh, "PIECE"),
-        (codes, "FEW_DEAD"),
-        (codes, "MANY"),
+        (storage, "LOG_ROWS"),
+        (database, "WAL_PAGES"),
+        (reencode, "PIECE"),
+        (view, "FEW_DEAD"),
+        (view, "MANY"),
     ):
         monkeypatch.setattr(module, name, getattr(module, name))
     return monkeypatch
@@ -76,7 +74,7 @@ def without_log(table: HashTable, path: Path, to: Path) -> bytes:
 
 @pytest.mark.parametrize("durability", ["full", "fast"])
 def test_a_refusal_destroys_nothing(tmp_path: Path, durability: str) -> None:
-    """With its log brought back, the folder is whole: no rows were cut off that an older manifest does not know."""
+    """With its log brought back, the folder is whole: no rows were cut off that an older database does not know."""
     table = filled(tmp_path / "t", durability=durability)
     Q = rows(np.random.default_rng(9), 3)[0]
     wanted = fingerprint(table, Q)
@@ -84,7 +82,7 @@ def test_a_refusal_destroys_nothing(tmp_path: Path, durability: str) -> None:
     before = {path.name: path.read_bytes() for path in (tmp_path / "cut").iterdir()}
     for mode in ("write", "read"):
         with pytest.raises(
-            TableError, match=r"manifest\.sqlite \(or its -wal\) is damaged: it ends with commit"
+            TableError, match=r"table\.sqlite \(or its -wal\) is damaged: it ends with commit"
         ):
             HashTable.open(tmp_path / "cut", mode=mode)
     after = {path.name: path.read_bytes() for path in (tmp_path / "cut").iterdir() if path.suffix == ".seg"}
@@ -106,7 +104,7 @@ def test_commits_that_were_not_synced_may_be_gone_after_the_machine_was(
     without_log(filled(tmp_path / "t", durability="fast"), tmp_path / "t", tmp_path / "cut")
     with pytest.raises(TableError, match="was acknowledged"):
         HashTable.open(tmp_path / "cut")
-    monkeypatch.setattr(witness, "start_of_machine", lambda: b"another start of")
+    monkeypatch.setattr(commit_marker, "start_of_machine", lambda: b"another start of")
     with HashTable.open(tmp_path / "cut", policy=Never()) as older:
         assert 0 < len(older) < 60
         assert len(older) % 12 == 0
@@ -115,7 +113,7 @@ def test_commits_that_were_not_synced_may_be_gone_after_the_machine_was(
 
 @pytest.mark.parametrize("name", ["table.sqlite", "features-000001.seg", "commit-marker", "lock"])
 def test_missing_files(tmp_path: Path, name: str) -> None:
-    """A folder that has lost its manifest is not taken for a new one, even where a hasher is given."""
+    """A folder that has lost its database is not taken for a new one, even where a hasher is given."""
     filled(tmp_path / "t").close()
     (tmp_path / "t" / name).unlink()
     if name in ("commit-marker", "lock"):
@@ -124,7 +122,7 @@ def test_missing_files(tmp_path: Path, name: str) -> None:
             table.check()
         return
     for mode in ("write", "write", "read"):
-        with pytest.raises(TableError, match=name if mode == "write" else f"{name}|no manifest"):
+        with pytest.raises(TableError, match=name if mode == "write" else f"{name}|there is no database"):
             HashTable.open(tmp_path / "t", HASHER, mode=mode)
     assert (tmp_path / "t" / "features-000000.seg").exists()
     assert (tmp_path / "t" / "table.sqlite").exists() == (name != "table.sqlite")

@@ -156,7 +156,7 @@ def test_labels_that_a_folder_cannot_hold_are_refused_whole(
     X, _ = rows(np.random.default_rng(1), 3)
     with HashTable.open(tmp_path / "t" if kept else None, HASHER) as table:
         with monkeypatch.context() as patch:
-            patch.setattr(hs.FCOH, "partial_fit", lambda *_: pytest.fail("it has begun to learn"))
+            patch.setattr(hs.FCOH, "learned", lambda *_: pytest.fail("it has begun to learn"))
             with pytest.raises(TypeError, match=f"{says}: a table takes labels that are strings"):
                 table.ingest([1, 2, 3], X, labels)
         assert len(table) == 0

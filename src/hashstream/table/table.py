@@ -7,7 +7,7 @@ import logging
 import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Literal, Self
 
@@ -177,7 +177,7 @@ class HashTable(Guarded):
 
     def ingest_files(
         self,
-        files: Iterable[str | os.PathLike[str] | RowSource],
+        files: Iterable[str | Path | RowSource],
         *,
         batch: int = 1000,
         learn: bool = True,
@@ -600,6 +600,17 @@ class HashTable(Guarded):
     @exclusively
     def _snapshot_memory(self, target: Path) -> None:
         self._storage.snapshot(target, self._state, self._read_history().to_fields())
+
+    @contextmanager
+    def paused(self) -> Iterator[None]:
+        """Within the block, the policy refreshes nothing in the background."""
+        if self._refresher is not None:
+            self._refresher.stop()
+        try:
+            yield
+        finally:
+            if self._refresher is not None and self._open:
+                self._refresher.start(self)
 
     def reload(self) -> bool:
         """For a table opened with `mode="read"`: see what was committed since; returns whether anything was.
