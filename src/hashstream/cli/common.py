@@ -39,7 +39,7 @@ __all__ = [
 console = Console(emoji=False)  # `module:Class:` is not an emoji
 
 LITTLE = 4_000_000
-"""Feature values that take a few seconds to learn from: 40 streams of digits, a quarter of one of MNIST."""
+"""Numbers to learn from that take some seconds: 40 streams of digits, a quarter of one of MNIST."""
 
 
 class Ties(StrEnum):
@@ -101,10 +101,10 @@ def paper_settings(
 
 
 def enough_workers(asked: int, rows: int, features: int, copy: int = 0) -> int:
-    """Number of worker processes; if `asked` is 0, one per core that this process may use.
+    """How many worker processes to take where `asked` is 0: the cores that this process may use.
 
-    One if there is so little to learn (`rows` in total, of `features` values) that starting more takes longer, and
-    no more than fit into the free memory, if each needs `copy` bytes, one copy of the features.
+    One where there is so little to learn (`rows` in all, of `features` numbers) that starting more takes longer, and
+    no more than fit into the memory that is free, where each needs `copy` bytes: one copy of the features.
     """
     if asked:
         return asked
@@ -116,7 +116,7 @@ def enough_workers(asked: int, rows: int, features: int, copy: int = 0) -> int:
 
 
 def free_memory() -> int | None:
-    """Bytes available without swapping; None if the system does not say."""
+    """Bytes that could be had without swapping; None where the system does not say."""
     try:
         for line in Path("/proc/meminfo").read_text().splitlines():
             if line.startswith("MemAvailable:"):
