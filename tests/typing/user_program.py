@@ -40,7 +40,7 @@ def learn_and_search(X: NDArray[np.float32], y: NDArray[np.int64], folder: Path)
 
 
 @hs.register
-class Oja(hs.OnlineHasher):
+class PrincipalDirections(hs.OnlineHasher):
     """A method of the user's own."""
 
     needs_labels = False
@@ -92,7 +92,7 @@ class WhenDoubled(Policy):
 def keep_a_table(X: NDArray[np.float32], y: NDArray[np.int64], folder: Path) -> int:
     """Ingest, search, look at figures and open again; returns the number of items."""
     with hs.HashTable.open(
-        folder / "table", hasher=Oja(n_bits=32, random_state=0), policy=WhenDoubled()
+        folder / "table", hasher=PrincipalDirections(n_bits=32, random_state=0), policy=WhenDoubled()
     ) as table:
         for start in range(0, 800, 100):
             ids = np.arange(start, start + 100)

@@ -118,10 +118,8 @@ def topk(
 
     Returns
     -------
-    distances : (q, min(k, n)) uint16
-        Ascending in each row. With a subset, n is the number of its rows.
-    indices : (q, min(k, n)) int64
-        Rows of `codes`; equally distant codes by ascending row.
+    TopK
+        `distances` (q, min(k, n)) uint16 and `indices` int64, rows of `codes`; n counts the rows of a subset, if given.
 
     >>> codes = np.array([[0b1111], [0b0001], [0b0000], [0b0010]], np.uint8)
     >>> topk(np.array([[0b0000]], np.uint8), codes, 3)
@@ -153,11 +151,8 @@ def radius(
 
     Returns
     -------
-    offsets : (q + 1,) int64
-        The codes found for query i are at `offsets[i]:offsets[i + 1]` of the other two.
-    distances : (found,) uint16
-    indices : (found,) int64
-        Rows of `codes`; within a query by ascending distance, equally distant codes by ascending row.
+    WithinRadius
+        `offsets` (q + 1,) int64, `distances` (found,) uint16, `indices` (found,) int64, rows of `codes`.
 
     >>> codes = np.array([[0b1111], [0b0001], [0b0000], [0b0010]], np.uint8)
     >>> offsets, distances, indices = radius(np.array([[0b0000], [0b1110]], np.uint8), codes, 1)

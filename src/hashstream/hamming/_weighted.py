@@ -35,10 +35,8 @@ def weighted_topk(
 
     Returns
     -------
-    distances : (q, min(k, n)) float64
-        Costs, ascending in each row.
-    indices : (q, min(k, n)) int64
-        Rows of `codes`; codes of equal cost by ascending row.
+    TopK
+        `distances` (q, min(k, n)) float64, the costs, and `indices` int64, rows of `codes`.
 
     >>> codes = np.array([[0b11000000], [0b01000000], [0b10000000]], np.uint8)
     >>> weighted_topk(np.array([[0.5, 2.0]]), codes, 2)
