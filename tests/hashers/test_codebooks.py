@@ -10,7 +10,6 @@ from scipy.linalg import hadamard as scipy_hadamard
 
 from hashstream.hashers.base import initial_projection
 from hashstream.hashers.codebooks import (
-    CodewordHasher,
     check_codebook,
     grow,
     hadamard,
@@ -20,6 +19,7 @@ from hashstream.hashers.codebooks import (
     sketch,
     spanning_first,
 )
+from hashstream.hashers.codeword_hasher import CodewordHasher
 
 
 def generator(seed: int = 0) -> np.random.Generator:

@@ -9,8 +9,9 @@ from benchmarks.literal_fcoh import LiteralFCOH
 from sklearn.datasets import load_digits
 
 import hashstream as hs
-from hashstream.hashers import fcoh_steps
-from hashstream.hashers.fcoh_steps import Batch, Rate, take_steps
+from hashstream.hashers.fcoh_steps import Batch, Rate
+from hashstream.hashers.kernels import fcoh
+from hashstream.hashers.kernels.fcoh import take_steps
 
 
 def unit_stream(n: int, d: int = 20, classes: int = 5, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
@@ -96,7 +97,7 @@ def test_discrete_variant_equals_its_definition(seed: int) -> None:
 # ---- the kernel and its twin
 
 
-@pytest.mark.skipif(not fcoh_steps.KERNEL, reason="installed without a C compiler: only the twin is there")
+@pytest.mark.skipif(not fcoh.KERNEL, reason="installed without a C compiler: only the twin is there")
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 @pytest.mark.parametrize("automatic", [False, True])
 @pytest.mark.parametrize("class_wise", [True, False])
@@ -125,7 +126,7 @@ def test_kernel_equals_twin(monkeypatch, dtype, automatic, class_wise, n, classe
         return take_steps(batch, rate), batch.P, rate
 
     C, P, rate = run()
-    monkeypatch.setattr(fcoh_steps, "KERNEL", {})
+    monkeypatch.setattr(fcoh, "KERNEL", {})
     twin_C, twin_P, twin_rate = run()
     tolerance = 1e-9 if dtype is np.float64 else 2e-3
     np.testing.assert_allclose(C, twin_C, rtol=tolerance, atol=tolerance)
@@ -162,7 +163,7 @@ MARGIN = 0.1
 
 @pytest.mark.parametrize("lambdas", LAMBDAS, ids=str)
 @pytest.mark.parametrize("centred", [False, True])
-@pytest.mark.parametrize("n_bits", [8, 16, 32, 64, 128, 256] if fcoh_steps.KERNEL else [8, 32])
+@pytest.mark.parametrize("n_bits", [8, 16, 32, 64, 128, 256] if fcoh.KERNEL else [8, 32])
 def test_auto_holds_for_all_features(digits, n_bits: int, centred: bool, lambdas: dict) -> None:
     """Clearly better than a random projection of the same features, and the same whatever their scale."""
     X, y = digits

@@ -14,8 +14,8 @@ from tests.fuzz.model_files import NEST, opened, sealed
 import hashstream as hs
 from hashstream.checks import check_hasher, class_stream, state_of
 from hashstream.hashers.features import FeatureMap
+from hashstream.hashers.gaussian_map import GaussianMap
 from hashstream.hashers.generators import pack_generator, unpack_generator
-from hashstream.hashers.okh_kernel import OKHKernel
 from hashstream.hashers.serialization import from_bytes, to_bytes
 from hashstream.hashers.sketch import orthogonal_rows
 from hashstream.hashers.state_fields import Array, Sizes, Whole
@@ -262,9 +262,9 @@ def test_sketches_whose_eigenvalues_overflow() -> None:
     [
         (hs.features.RBFAnchors(9), "width_", {"float": "0x0p+0"}),
         (hs.features.RBFAnchors(9), "width_", {"float": "nan"}),
-        (OKHKernel(9), "width_", {"float": "-0x1p0"}),
-        (OKHKernel(9), "mean_squared_", {"float": "inf"}),
-        (OKHKernel(9), "more_", 3),
+        (GaussianMap(9), "width_", {"float": "-0x1p0"}),
+        (GaussianMap(9), "mean_squared_", {"float": "inf"}),
+        (GaussianMap(9), "more_", 3),
         (hs.features.CenterUnit(), "mean_", None),
     ],
 )
@@ -377,7 +377,7 @@ def test_states_of_generators(refuses, kind: str, change) -> None:
         ("LSH", {"init": "matrix"}),
         ("LSH", {"feature_map": hs.features.RBFAnchors(-1)}),
         ("LSH", {"feature_map": hs.features.RBFAnchors(width=0.0)}),
-        ("LSH", {"feature_map": OKHKernel(width="wide")}),
+        ("LSH", {"feature_map": GaussianMap(width="wide")}),
         ("LSH", {"feature_map": hs.features.CenterUnit(sample="rows")}),
     ],
 )

@@ -36,12 +36,11 @@ from hashstream.hashers.fcoh_steps import (
     damp,
     descend,
     discrete,
-    gather,
     label_steps,
     mean_damping,
-    take_steps,
     walk,
 )
+from hashstream.hashers.kernels.fcoh import gather, take_steps
 from hashstream.hashers.labels import Labels
 from hashstream.hashers.row_scale import RowScale
 from hashstream.hashers.state_fields import MAX_COUNT, Array, Field, Flag, ListOf, Real, Whole

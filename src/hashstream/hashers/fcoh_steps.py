@@ -18,8 +18,6 @@ from typing import Any
 
 import numpy as np
 
-from hashstream.hashers.fcoh_kernel import KERNEL, kernel_gather, kernel_steps
-
 __all__ = [
     "Batch",
     "ClassStep",
@@ -30,10 +28,8 @@ __all__ = [
     "damp",
     "descend",
     "discrete",
-    "gather",
     "label_steps",
     "mean_damping",
-    "take_steps",
     "walk",
 ]
 
@@ -137,26 +133,6 @@ class ClassStep:
     similar: float
     groups: list[Group]
 
-
-def gather(X: np.ndarray, order: np.ndarray, first: np.ndarray, Z: np.ndarray) -> np.ndarray:
-    """Write X[order] to the first rows of Z, and give the sum of each class's rows: (classes, d)."""
-    if KERNEL:
-        return kernel_gather(X, order, first, Z)
-    n = int(first[-1])
-    Z[:n] = X[order]
-    return np.stack([Z[start:stop].sum(axis=0) for start, stop in pairwise(first)])
-
-
-def take_steps(batch: Batch, rate: Rate) -> np.ndarray:
-    """Take every class's step: P moves, `rate` counts on, and C (m, r) comes back, so that W grows by Z^T C."""
-    if KERNEL:
-        return kernel_steps(batch, rate)
-    return walk(
-        batch.K, batch.P, list(class_steps(batch)), descend(rate), rate, batch.class_wise, batch.passes
-    )
-
-
-# ---- the twin
 
 Move = Callable[[np.ndarray, np.ndarray, ClassStep], tuple[np.ndarray, np.ndarray, float]]
 """(P, B, step) -> what is taken from the class's rows, from its mean's row, and the curvature of that, all before the

@@ -26,9 +26,10 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from hashstream.hashers.base import initial_projection
-from hashstream.hashers.codebooks import ROWS, CodewordHasher, hadamard_codebook
-from hashstream.hashers.codeword_steps import check_step, piece_rows, take_steps
+from hashstream.hashers.codebooks import ROWS, hadamard_codebook
+from hashstream.hashers.codeword_hasher import CodewordHasher, check_step, piece_rows
 from hashstream.hashers.features import RBFAnchors
+from hashstream.hashers.kernels.codewords import take_steps
 from hashstream.hashers.labels import Labels
 from hashstream.hashers.state_fields import MAX_COUNT, Array, Field
 from hashstream.hashers.validation import is_positive

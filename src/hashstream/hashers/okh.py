@@ -14,7 +14,7 @@ each pair in turn:
 What is taken from where. The loss, the zero-loss codes and the step are written from a summary of the publication: its
 full text was not at hand to check them equation by equation. The learner's only public code is an obfuscated file, so
 nothing here could be compared with a run of it either. The kernel map, the pairs and W0 are those of the published
-wrapper around it (`okh_kernel.py`), read in its source.
+wrapper around it (`gaussian_map.py`), read in its source.
 
 The thresholds are a reading. The publication has one for similar pairs and one, a share of r, for dissimilar pairs; the
 wrapper hands over a single number alpha. We take t_s = 0 and t_d = (1 - alpha) r: codes of one class shall be equal,
@@ -28,8 +28,8 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from hashstream.hashers.base import initial_projection
-from hashstream.hashers.okh_kernel import OKHKernel
-from hashstream.hashers.okh_pairs import learn_pairs
+from hashstream.hashers.gaussian_map import GaussianMap
+from hashstream.hashers.kernels.okh import learn_pairs
 from hashstream.hashers.pairs import PairHasher
 from hashstream.hashers.state_fields import Array, Field
 from hashstream.hashers.validation import is_positive
@@ -57,8 +57,8 @@ class OKH(PairHasher):
     init : (d, n_bits) array, optional
         W0, where d counts the features after the map, 301 by default; otherwise Gaussian with unit columns.
     feature_map : "okh", None, or as in every method
-        "okh" is `OKHKernel()`, 300 anchors. It takes them from the first batch: give a first batch of some hundred
-        rows, or ``OKHKernel(sample=rows)``.
+        "okh" is `GaussianMap()`, 300 anchors. It takes them from the first batch: give a first batch of some hundred
+        rows, or ``GaussianMap(sample=rows)``.
     random_state
         As in every method.
 
@@ -116,7 +116,7 @@ class OKH(PairHasher):
     def from_paper(cls, dataset: str, n_bits: int, **changes: Any) -> Self:
         """The settings of the FCOH paper's comparison for "mnist", "cifar10" or "places205": (C, alpha).
 
-        With the wrapper's kernel width, ``OKHKernel(width="published")``, under which those figures came about; our
+        With the wrapper's kernel width, ``GaussianMap(width="published")``, under which those figures came about; our
         default, ``width="mean"``, gives better codes. The wrapper draws anchors from the whole training set before the
         stream begins; here they come from the first batch, unless a map with a `sample` is given.
         """
@@ -127,7 +127,7 @@ class OKH(PairHasher):
         }
         if dataset not in settings:
             raise ValueError(f"the paper has settings for {', '.join(settings)}, not for {dataset!r}")
-        kernel = OKHKernel(width="published")
+        kernel = GaussianMap(width="published")
         return cls(n_bits, **{"feature_map": kernel, **settings[dataset], **changes})
 
     def _check_parameters(self) -> None:

@@ -28,8 +28,9 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from hashstream.hashers.base import initial_projection
-from hashstream.hashers.codebooks import CodewordHasher, random_codebook
-from hashstream.hashers.codeword_steps import check_step, piece_rows, take_steps, unit_rows
+from hashstream.hashers.codebooks import random_codebook
+from hashstream.hashers.codeword_hasher import CodewordHasher, check_step, piece_rows, unit_rows
+from hashstream.hashers.kernels.codewords import take_steps
 from hashstream.hashers.labels import Labels
 from hashstream.hashers.state_fields import Array, Field
 from hashstream.hashers.validation import check_flag, is_positive

@@ -27,7 +27,8 @@ from scipy.linalg import LinAlgError, cho_factor, cho_solve
 from scipy.sparse import csr_array
 from sklearn.utils.validation import check_is_fitted
 
-from hashstream.hashers.codebooks import MAX_CLASSES, CodewordHasher, grow, hadamard_codebook
+from hashstream.hashers.codebooks import MAX_CLASSES, grow, hadamard_codebook
+from hashstream.hashers.codeword_hasher import CodewordHasher
 from hashstream.hashers.errors import DivergenceError
 from hashstream.hashers.labels import LabelBook, Labels
 from hashstream.hashers.row_scale import LONG, MOVED, RowScale, times_power_of_two

@@ -11,12 +11,12 @@ from hashstream.hashers.features import NAMES, FeatureMap
 from hashstream.hashers.state_fields import Array, Field, Real
 from hashstream.hashers.validation import check_count, is_positive
 
-__all__ = ["OKHKernel"]
+__all__ = ["GaussianMap"]
 
 VALIDATION_ROWS = 2000
 
 
-class OKHKernel(FeatureMap):
+class GaussianMap(FeatureMap):
     """x -> (exp(-|x - a_1|^2 / (2 width)), ..., exp(-|x - a_m|^2 / (2 width)), 1).
 
     As in the published wrapper of OKH, anchors are drawn from the first half of the warm-up, and the width comes from
@@ -45,7 +45,7 @@ class OKHKernel(FeatureMap):
     Examples
     --------
     >>> import numpy as np
-    >>> kernel = OKHKernel.at(np.array([[0.0, 0.0], [0.0, 2.0]]), np.array([[1.0, 1.0], [1.0, 3.0]]))
+    >>> kernel = GaussianMap.at(np.array([[0.0, 0.0], [0.0, 2.0]]), np.array([[1.0, 1.0], [1.0, 3.0]]))
     >>> kernel.mean_squared_
     4.0
     >>> kernel.transform(np.array([[0.0, 0.0]])).round(3)
@@ -120,4 +120,4 @@ class OKHKernel(FeatureMap):
         return features
 
 
-NAMES["okh"] = OKHKernel
+NAMES["okh"] = GaussianMap
