@@ -5,6 +5,7 @@ from hashstream.hashers.adapthash import AdaptHash
 from hashstream.hashers.base import OnlineHasher
 from hashstream.hashers.bsodh import BSODH
 from hashstream.hashers.classifier import ClassifierHash
+from hashstream.hashers.encoder import Encoder
 from hashstream.hashers.errors import DivergenceError, FormatError
 from hashstream.hashers.fcoh import FCOH
 from hashstream.hashers.frosh import FROSH
@@ -31,6 +32,7 @@ __all__ = [
     "AdaptHash",
     "ClassifierHash",
     "DivergenceError",
+    "Encoder",
     "FormatError",
     "MIHash",
     "OnlineHasher",

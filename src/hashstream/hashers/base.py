@@ -9,7 +9,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from copy import deepcopy
-from functools import cache
+from functools import cache, partial
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -17,11 +17,12 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, Transfo
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
+from hashstream.hashers.encoder import Encoder
 from hashstream.hashers.features import FeatureMap, check_feature_map, warmed_up
 from hashstream.hashers.labels import LabelBook, Labels, as_labels, labelled
 from hashstream.hashers.state_fields import Field
 from hashstream.hashers.threads import lock_of, on_one_thread
-from hashstream.hashers.validation import all_finite, check_count, check_finite, check_numbers, check_rows
+from hashstream.hashers.validation import check_count, check_finite, check_numbers, check_rows
 
 __all__ = ["MAX_BITS", "OnlineHasher"]
 
@@ -34,8 +35,6 @@ RANDOM_STATES = (
     np.random.SeedSequence,
     np.random.RandomState,
 )
-BLOCK_BYTES = 1 << 20  # of X: a block that is still in the cache when it has been checked
-BLOCK_ROWS = 256  # and no fewer rows, where rows are long, or the matrix product suffers
 
 
 class OnlineHasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, ABC):
@@ -155,6 +154,14 @@ class OnlineHasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
 
     def _with_batch(self, X: Any, y: Any) -> Self | None:
         """A hasher that has learned from the rows that have a label, too; None where there are none."""
+        after = self.learned(*self.check_batch(X, y))
+        return None if after is self else after
+
+    def check_batch(self, X: Any, y: Any) -> tuple[np.ndarray, np.ndarray | None]:
+        """X and y as arrays, once they are what this hasher can learn from; a ValueError says what is wrong.
+
+        Sets the number of features where this hasher has learned nothing yet.
+        """
         self._check_once()
         first = not hasattr(self, "n_seen_")
         if not first and not hasattr(self, "rng_"):
@@ -164,8 +171,15 @@ class OnlineHasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
                 f"n_bits is {self.n_bits} now, but this model has learned {self.n_bits_}: fit anew"
             )
         X = check_finite(check_rows(self, X, first=first))
-        X, y = labelled(X, self._check_length(y, len(X)))
-        return self._learned(X, y) if len(X) else None
+        return X, self._check_length(y, len(X))
+
+    def learned(self, X: np.ndarray, y: np.ndarray | None) -> Self:
+        """A hasher that has learned from a batch, too: X and y as `check_batch` returns them.
+
+        This one stays as it is. Where no row has a label, it is what is returned.
+        """
+        X, y = labelled(X, y)
+        return self._learned(X, y) if len(X) else self
 
     def _learned(self, X: np.ndarray, y: np.ndarray | None) -> Self:
         """A hasher that has learned these rows, too; this one is left as it is."""
@@ -221,6 +235,13 @@ class OnlineHasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
     def _put_back(self, before: dict[str, Any]) -> None:
         self.__dict__ = before
 
+    def copy(self) -> Self:
+        """Another hasher that goes on from here: what one of them learns, the other does not see.
+
+        Learning never writes into arrays, so they are shared, and the copy costs nothing.
+        """
+        return self._view() if hasattr(self, "n_seen_") else deepcopy(self)
+
     def _view(self) -> Self:
         """Another object with the same parameters and state: what it sees does not change while this one learns."""
         view = object.__new__(type(self))
@@ -248,57 +269,45 @@ class OnlineHasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
 
     # ---- encoding
 
-    def decision_function(self, X: Any) -> np.ndarray:
-        """What the sign is taken of: (n, n_bits) float."""
+    def encoder(self) -> Encoder:
+        """The current hash functions, frozen. They share this model's arrays, which learning replaces."""
         check_is_fitted(self)
         view = self._view()
-        X = check_rows(view, X, first=False)
+        projection: Any = getattr(view, "projection_", None)
+        project, model = view._project, None
+        if type(self)._project is OnlineHasher._project:
+            project = partial(_product, projection)  # the encoders of old versions have to be small
+        else:
+            view.__dict__.pop("rng_", None)
+            model = view
+        return Encoder(
+            view.version_, view.n_bits_, view.n_features_in_, view.dtype_, view.feature_map_, projection, project,
+            model,
+        )  # fmt: skip
 
-        def project() -> np.ndarray:
-            return view._project(view._features(X, check=True))
-
-        return on_one_thread(project) if len(X) <= block_rows(X) else project()
+    def decision_function(self, X: Any) -> np.ndarray:
+        """Real values whose signs are the bits: (n, n_bits) float."""
+        X, encoder = self._to_encode(X)
+        return encoder.decision_function(X)
 
     def transform(self, X: Any) -> np.ndarray:
         """The codes of X: (n, ceil(n_bits / 8)) uint8, bits in the order of `np.packbits`, 1 where f_k(x) > 0.
 
-        X is walked in blocks, so a memory-mapped float X of any length needs no more memory than its codes. All codes
+        X is encoded in blocks, so a memory-mapped float X of any length needs no more memory than its codes. All codes
         are of one version, also where another thread calls `partial_fit` meanwhile.
         """
+        X, encoder = self._to_encode(X)
+        return encoder.encode(X)
+
+    def _to_encode(self, X: Any) -> tuple[np.ndarray, Encoder]:
+        """X, checked, and the functions to encode it with, both of one version."""
         check_is_fitted(self)
         view = self._view()
-        X = check_rows(view, X, first=False)
-        codes = np.empty((len(X), view._n_features_out), np.uint8)
-        if len(X) <= block_rows(X):  # for so few rows it costs more to wake further threads than they save
-            on_one_thread(lambda: view._encode(X, codes))
-        else:
-            view._encode(X, codes)
-        return codes
+        return check_rows(view, X, first=False), view.encoder()
 
-    def _encode(self, X: np.ndarray, codes: np.ndarray) -> None:
-        step = block_rows(X)
-        # A plain projection of NaN or infinity is NaN or infinity, and has fewer numbers to look at.
-        plain = self.feature_map_ is None and type(self)._project is OnlineHasher._project
-        for start in range(0, len(X), step):
-            block = X[start : start + step]
-            with np.errstate(invalid="ignore", over="ignore"):
-                block = self._features(block, check=not plain)
-                values = self._project(block)
-            if plain and not all_finite(values):
-                check_finite(block)
-            bits = values > 0
-            if self.n_bits_ % 8 == 0:  # rows end where bytes end: packed as one line, which is faster
-                codes[start : start + step] = np.packbits(bits).reshape(len(bits), -1)
-            else:
-                codes[start : start + step] = np.packbits(bits, axis=1)
-
-    def _features(self, X: np.ndarray, check: bool = False) -> np.ndarray:
-        with np.errstate(
-            over="ignore"
-        ):  # what single precision cannot hold is infinite then, and refused as such
+    def _features(self, X: np.ndarray) -> np.ndarray:
+        with np.errstate(over="ignore"):  # what float32 cannot hold is infinite, and refused as such
             X = X.astype(self.dtype_, copy=False)
-        if check:
-            check_finite(X)
         return X if self.feature_map_ is None else self.feature_map_.transform(X)
 
     # ---- what a method writes
@@ -331,8 +340,7 @@ class OnlineHasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         """
 
     def _project(self, X: np.ndarray) -> np.ndarray:
-        projected: np.ndarray = X @ self.projection_
-        return projected
+        return _product(self.projection_, X)
 
     # ---- what scikit-learn asks for
 
@@ -367,9 +375,9 @@ def state(estimator: BaseEstimator) -> dict[str, Any]:
     return {name: value for name, value in vars(estimator).items() if name[-1] == "_" and name[0] != "_"}
 
 
-def block_rows(X: np.ndarray) -> int:
-    """How many rows of X are encoded at once."""
-    return max(BLOCK_ROWS, BLOCK_BYTES // (X.itemsize * X.shape[1]))
+def _product(W: np.ndarray, X: np.ndarray) -> np.ndarray:
+    projected: np.ndarray = X @ W
+    return projected
 
 
 def as_generator(random_state: Any) -> np.random.Generator:

@@ -7,7 +7,8 @@ from typing import Any, ClassVar
 import numpy as np
 
 from hashstream.hashers.base import OnlineHasher, initial_projection
-from hashstream.hashers.labels import Labels
+from hashstream.hashers.encoder import Encoder
+from hashstream.hashers.labels import LabelBook, Labels
 from hashstream.hashers.state_fields import Array, Field
 
 __all__ = ["LSH"]
@@ -65,3 +66,14 @@ class LSH(OnlineHasher):
 
     def _learn(self, X: np.ndarray, labels: Labels) -> int:
         return 0
+
+    @classmethod
+    def of(cls, encoder: Encoder) -> LSH:
+        """The functions of an encoder whose values are X @ projection, as a hasher that cannot learn."""
+        held = cls(n_bits=encoder.n_bits)
+        held.n_bits_, held.version_, held.n_seen_ = encoder.n_bits, encoder.version, 0
+        held.n_features_in_, held.dtype_ = encoder.n_features, encoder.dtype
+        held.feature_map_, held.label_book_ = encoder.feature_map, LabelBook()
+        assert encoder.projection is not None
+        held.projection_ = encoder.projection
+        return held

@@ -24,16 +24,18 @@ from safetensors.numpy import load as read_tensors
 from safetensors.numpy import save as write_tensors
 
 from hashstream.hashers.base import OnlineHasher, state
+from hashstream.hashers.encoder import Encoder
 from hashstream.hashers.errors import FormatError
 from hashstream.hashers.features import FeatureMap
 from hashstream.hashers.generators import pack_generator, unpack_generator
 from hashstream.hashers.labels import LabelBook
+from hashstream.hashers.lsh import LSH
 from hashstream.hashers.registry import methods
 from hashstream.hashers.state_checks import check_hashes, check_label_book, check_map, check_model
 from hashstream.hashers.state_fields import Sizes
 from hashstream.versions import library_versions
 
-__all__ = ["from_bytes", "load", "read_card", "save", "to_bytes"]
+__all__ = ["encoder_from_bytes", "encoder_to_bytes", "from_bytes", "load", "read_card", "save", "to_bytes"]
 
 FORMAT = "hashstream-hasher"
 FORMAT_VERSION = 1
@@ -107,6 +109,19 @@ def from_bytes(raw: bytes, path: str | os.PathLike[str]) -> OnlineHasher:
             f"{path}: the card does not describe a hasher of this version: {error!r}"
         ) from error
     return hasher
+
+
+def encoder_to_bytes(encoder: Encoder) -> bytes:
+    """The hash functions of one version, as `to_bytes` has them: a hasher that encodes and cannot learn."""
+    return to_bytes(LSH.of(encoder) if encoder.model is None else encoder.model)
+
+
+def encoder_from_bytes(raw: bytes, path: str | os.PathLike[str]) -> Encoder:
+    """The functions that `encoder_to_bytes` was given; FormatError where the bytes are not such functions."""
+    hasher = from_bytes(raw, path)
+    if not hasattr(hasher, "n_seen_"):
+        raise FormatError(f"{path}: a hasher that has learned nothing cannot encode")
+    return hasher.encoder()
 
 
 def read_card(path: str | os.PathLike[str]) -> dict[str, Any]:

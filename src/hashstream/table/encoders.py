@@ -8,7 +8,8 @@ import numpy as np
 
 from hashstream import hamming
 from hashstream.hashers import LSH, OnlineHasher
-from hashstream.hashers.base import block_rows, parameter_names, state
+from hashstream.hashers.base import parameter_names, state
+from hashstream.hashers.encoder import block_rows
 from hashstream.hashers.serialization import from_bytes, to_bytes
 from hashstream.hashers.threads import on_one_thread
 from hashstream.hashers.validation import check_finite
