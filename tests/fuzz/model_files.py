@@ -12,6 +12,7 @@ from safetensors.numpy import load as read_tensors
 
 import hashstream as hs
 from hashstream.checks import class_stream
+from hashstream.hashers import FCOH_C
 from hashstream.hashers.gaussian_map import GaussianMap
 from hashstream.hashers.serialization import _digest, to_bytes
 
@@ -99,8 +100,8 @@ def corpus() -> list[bytes]:
             if method.multilabel:
                 models.append(method(n_bits=9, random_state=0).partial_fit(X[:50], matrix[:50]))
         models += [
-            hs.FCOH(8, learning_rate=1e-4, center_weight=1.0, random_state=0).partial_fit(X, y),
-            hs.FCOH(8, relaxation="discrete", random_state=0).partial_fit(X, y),
+            hs.FCOH(8, learning_rate=1e-4, passes=2, random_state=0).partial_fit(X, y),
+            FCOH_C(8, random_state=0).partial_fit(X, y),
             hs.OSH(8, boost=False, random_state=0).partial_fit(X, y),
             hs.OSH(8, paper_compat=True, codebook=np.ones((2, 8)), random_state=0).partial_fit(X, y),
             hs.HCOH(8, batch_size=7, rows="ordered", random_state=0).partial_fit(X, y),

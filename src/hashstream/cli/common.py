@@ -60,7 +60,7 @@ def fail(message: object, code: int = 2) -> NoReturn:
 def choose(names: str) -> dict[str, Callable[..., Any]]:
     """The methods of a list such as `fcoh,LSH,my_module:MyMethod,mine.py:MyMethod`, or of `all`."""
     every: dict[str, Callable[..., Any]] = dict(registry())
-    known = {name.lower(): name for name in every}
+    known = {name.lower(): (name, method) for name, method in registry(variants=True).items()}
     if names.strip().lower() == "all":
         return every
     chosen: dict[str, Callable[..., Any]] = {}
@@ -69,7 +69,8 @@ def choose(names: str) -> dict[str, Callable[..., Any]]:
             method = import_method(name)
             chosen[method.__name__] = method
         elif name.lower() in known:
-            chosen[known[name.lower()]] = every[known[name.lower()]]
+            name, method = known[name.lower()]
+            chosen[name] = method
         else:
             raise ValueError(
                 f"there is no method {name}: choose from {', '.join(every)}, or module:Class, or file.py:Class"
@@ -150,7 +151,7 @@ def import_method(name: str) -> type[Any]:
         raise ValueError(f"{name}: Python has another module {file.stem} already: give the file another name")
     if not hasattr(found, attribute):
         raise ValueError(f"{name}: there is no {attribute or 'name'} in {found.__name__}")
-    method = getattr(found, attribute)
+    method: type[Any] = getattr(found, attribute)
     try:
         return register(method)
     except TypeError as error:

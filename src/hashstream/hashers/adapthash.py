@@ -22,20 +22,23 @@ Nothing here departs from that code in a way that shows in the result. `kernels/
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from hashstream.hashers.base import initial_projection
 from hashstream.hashers.errors import DivergenceError
 from hashstream.hashers.kernels.adapthash import PAIRS, Block, is_wide, learn_pairs
 from hashstream.hashers.pairs import PairHasher
+from hashstream.hashers.projections import initial_projection
+from hashstream.hashers.registry import register
 from hashstream.hashers.state_fields import Array, Field, Whole
 from hashstream.hashers.validation import is_positive
 
 __all__ = ["AdaptHash"]
 
 
+@register
 class AdaptHash(PairHasher):
     """Adaptive hashing: a step for each pair of rows whose codes are too far apart, or too near.
 
@@ -84,6 +87,13 @@ class AdaptHash(PairHasher):
 
     reference = "Cakir and Sclaroff, ICCV 2015"
     state_size = "2 d r + 64 d + 2 r^2 + 64 r"
+    colour = "#3aa0dc"
+    marker = "P"
+    tuning_grid: ClassVar[Mapping[str, Sequence[Any]]] = {
+        "alpha": (0.7, 0.8, 0.9),
+        "learning_rate": (0.2, 0.1, 0.05, 0.01),
+        "orthogonality": (0.1, 0.01, 0.001),
+    }
     state_fields: ClassVar[dict[str, Field]] = {
         "projection_": Array("d r"),
         "base_": Array("d r", optional=True),

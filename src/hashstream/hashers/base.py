@@ -7,7 +7,7 @@ failed call, packing and saving are here, once.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from copy import deepcopy
 from functools import cache, partial
 from typing import Any, ClassVar, Self
@@ -18,7 +18,8 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
 from hashstream.hashers.encoder import Encoder
-from hashstream.hashers.features import FeatureMap, check_feature_map, warmed_up
+from hashstream.hashers.features import FeatureMap, FeatureMapLike, check_feature_map, warmed_up
+from hashstream.hashers.generators import RandomState, as_generator, copy_generator
 from hashstream.hashers.labels import LabelBook, Labels, as_labels, labelled
 from hashstream.hashers.state_fields import Field
 from hashstream.hashers.threads import lock_of, on_one_thread
@@ -27,14 +28,6 @@ from hashstream.hashers.validation import check_count, check_finite, check_numbe
 __all__ = ["MAX_BITS", "OnlineHasher"]
 
 MAX_BITS = 1024
-RANDOM_STATES = (
-    type(None),
-    int,
-    np.integer,
-    np.random.Generator,
-    np.random.SeedSequence,
-    np.random.RandomState,
-)
 
 
 class OnlineHasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, ABC):
@@ -79,16 +72,24 @@ class OnlineHasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
     """What it learns from, in a word or two: "labels", "pairs of labels", "nothing"."""
     state_size: ClassVar[str] = "d r"
     """How many numbers it keeps, in d, r, C (classes) and its own parameters."""
+    colour: ClassVar[str] = ""
+    """Colour in plots, as "#rrggbb"; chosen from the name where it is empty."""
+    marker: ClassVar[str] = ""
+    """Marker in plots, as Matplotlib names it."""
+    tuning_grid: ClassVar[Mapping[str, Sequence[Any]]] = {}
+    """Parameter -> the values that `hashstream tune` tries unless told otherwise."""
+    variant_of: ClassVar[str] = ""
+    """Name of the method that this one exists to be compared with; "" for a method in its own right."""
     needs_labels: ClassVar[bool] = True
     multilabel: ClassVar[bool] = False
     """Whether y may be a 0/1 matrix."""
     state_fields: ClassVar[dict[str, Field]] = {}
     """Entry of the state -> its dtype, shape and range, in addition to those of the classes above."""
 
-    n_bits: Any
-    batch_size: Any
-    feature_map: Any
-    random_state: Any
+    n_bits: int
+    batch_size: int
+    feature_map: FeatureMapLike
+    random_state: RandomState
 
     projection_: np.ndarray
     n_bits_: int
@@ -316,7 +317,7 @@ class OnlineHasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         check_count("n_bits", self.n_bits, 1, MAX_BITS)
         check_count("batch_size", self.batch_size, 1)
         check_feature_map(self.feature_map)
-        if not isinstance(self.random_state, RANDOM_STATES) or isinstance(self.random_state, bool):
+        if not isinstance(self.random_state, RandomState) or isinstance(self.random_state, bool):
             raise ValueError(
                 "random_state must be None, a whole number, a Generator, a SeedSequence or a RandomState, "
                 f"not {self.random_state!r}"
@@ -378,49 +379,3 @@ def state(estimator: BaseEstimator) -> dict[str, Any]:
 def _product(W: np.ndarray, X: np.ndarray) -> np.ndarray:
     projected: np.ndarray = X @ W
     return projected
-
-
-def as_generator(random_state: Any) -> np.random.Generator:
-    """A generator of the model's own from None, an int, a Generator, a SeedSequence or a RandomState."""
-    if isinstance(random_state, np.random.RandomState):
-        return np.random.default_rng(random_state.randint(2**31, size=4))
-    if isinstance(random_state, np.random.Generator):
-        return np.random.default_rng(random_state.integers(2**63, size=4))
-    return np.random.default_rng(random_state)
-
-
-class _Unseeded(np.random.bit_generator.ISeedSequence):
-    """For a generator whose state is about to be set: seeding it would take longer than the copy."""
-
-    def generate_state(self, n_words: int, dtype: Any = np.uint32) -> np.ndarray:
-        return np.zeros(n_words, dtype)
-
-
-_unseeded = _Unseeded()
-
-
-def copy_generator(rng: np.random.Generator) -> np.random.Generator:
-    """A generator of its own that draws what `rng` would draw."""
-    if type(rng.bit_generator) is not np.random.PCG64:
-        return deepcopy(rng)
-    bits = np.random.PCG64(_unseeded)  # type: ignore[arg-type]
-    bits.state = rng.bit_generator.state
-    return np.random.Generator(bits)
-
-
-def random_projection(rng: np.random.Generator, d: int, n_bits: int, dtype: Any) -> np.ndarray:
-    """W0 of every projection method: independent Gaussian entries, every column scaled to unit length; (d, n_bits)."""
-    W = rng.standard_normal((d, n_bits))
-    return np.ascontiguousarray(W / np.linalg.norm(W, axis=0), dtype=dtype)
-
-
-def initial_projection(init: Any, rng: np.random.Generator, d: int, n_bits: int, dtype: Any) -> np.ndarray:
-    """W0: a copy of `init` where it is given (its shape is checked), otherwise `random_projection`."""
-    if init is None:
-        return random_projection(rng, d, n_bits, dtype)
-    W = np.array(init, dtype=dtype, order="C")
-    if W.shape != (d, n_bits):
-        raise ValueError(f"init must have shape ({d}, {n_bits}), features by bits, not {W.shape}")
-    if not np.isfinite(W).all():
-        raise ValueError("init contains NaN or infinity")
-    return W

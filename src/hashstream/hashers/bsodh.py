@@ -25,15 +25,18 @@ What is computed otherwise, with the same result:
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Self
 
 import numpy as np
 from scipy.linalg import LinAlgError, cho_factor, cho_solve
 from scipy.sparse import csc_array
 
-from hashstream.hashers.base import OnlineHasher, initial_projection
+from hashstream.hashers.base import OnlineHasher
 from hashstream.hashers.errors import DivergenceError
 from hashstream.hashers.labels import Labels
+from hashstream.hashers.projections import initial_projection
+from hashstream.hashers.registry import register
 from hashstream.hashers.state_fields import MAX_COUNT, Array, Field
 from hashstream.hashers.validation import is_positive
 
@@ -43,6 +46,7 @@ SWEEP_BITS = 16
 """Bits whose products with the codes before them are taken as one matrix product."""
 
 
+@register
 class BSODH(OnlineHasher):
     """Balanced similarity for online discrete hashing: codes are found bit by bit, then W is fitted to them.
 
@@ -105,6 +109,14 @@ class BSODH(OnlineHasher):
     reference = "Lin et al., AAAI 2019"
     needs = "labels"
     state_size = "d r + C r + n_t r"
+    colour = "#b0508a"
+    marker = "s"
+    tuning_grid: ClassVar[Mapping[str, Sequence[Any]]] = {
+        "eta_s": (1.0, 1.2, 1.5),
+        "eta_d": (0.0, 0.2, 0.5),
+        "sigma": (0.2, 0.5, 0.8),
+        "ridge": (0.3, 0.6, 0.9),
+    }
     state_fields: ClassVar[dict[str, Field]] = {
         "projection_": Array("d r"),
         "class_codes_": Array("k r", "int8", values=(-1, 1)),

@@ -19,6 +19,7 @@ and the predicted class is the largest entry of U^T f(x).
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -26,12 +27,14 @@ import numpy as np
 from hashstream.hashers.base import OnlineHasher
 from hashstream.hashers.errors import DivergenceError
 from hashstream.hashers.labels import Labels
+from hashstream.hashers.registry import register
 from hashstream.hashers.state_fields import Array, Field, Real, Whole
 from hashstream.hashers.validation import is_positive
 
 __all__ = ["ClassifierHash"]
 
 
+@register
 class ClassifierHash(OnlineHasher):
     """Codes that spell the number of the class that an online linear classifier predicts.
 
@@ -109,6 +112,12 @@ class ClassifierHash(OnlineHasher):
 
     reference = "Sablayrolles et al., ICASSP 2017"
     state_size = "2 d C"
+    colour = "#117733"
+    marker = "d"
+    tuning_grid: ClassVar[Mapping[str, Sequence[Any]]] = {
+        "learning_rate": (100.0, 30.0, 10.0, 3.0, 1.0, 0.3),
+        "batch_size": (1, 10, 100),
+    }
     state_fields: ClassVar[dict[str, Field]] = {
         "mean_": Array("d"),
         "energy_": Real(low=0),

@@ -12,7 +12,7 @@ from __future__ import annotations
 import warnings
 from abc import ABC, abstractmethod
 from copy import copy
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator
@@ -20,7 +20,7 @@ from sklearn.base import BaseEstimator
 from hashstream.hashers.state_fields import Array, Field, Real
 from hashstream.hashers.validation import check_count, check_numbers, is_positive
 
-__all__ = ["CenterUnit", "FeatureMap", "RBFAnchors", "check_feature_map", "warmed_up"]
+__all__ = ["CenterUnit", "FeatureMap", "FeatureMapLike", "RBFAnchors", "check_feature_map", "warmed_up"]
 
 FEW_ROWS = 20
 
@@ -69,6 +69,10 @@ class FeatureMap(BaseEstimator, ABC):
     @abstractmethod
     def transform(self, X: np.ndarray) -> np.ndarray:
         """(n, d) -> (n, d') in the dtype of X."""
+
+
+FeatureMapLike = FeatureMap | Literal["center", "rbf", "okh"] | None
+"""What `feature_map=` of a method may be: "center" is `CenterUnit()`, "rbf" `RBFAnchors()`, "okh" `GaussianMap()`."""
 
 
 class CenterUnit(FeatureMap):

@@ -24,12 +24,14 @@ Read from the publications' abstracts and from the method's description elsewher
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Self
 
 import numpy as np
 
 from hashstream.hashers.codebooks import hadamard
 from hashstream.hashers.labels import Labels
+from hashstream.hashers.registry import register
 from hashstream.hashers.sketch import SketchingHasher, centred
 from hashstream.hashers.state_fields import Field
 
@@ -39,6 +41,7 @@ RADIX = 32
 """Order of the Hadamard matrices that a transform is made of: small enough to cost little, large enough for BLAS."""
 
 
+@register
 class FROSH(SketchingHasher):
     """Faster online sketching hashing: `SketchHash` with every chunk compressed by a random Hadamard transform first.
 
@@ -90,6 +93,12 @@ class FROSH(SketchingHasher):
 
     reference = "Chen et al., UAI 2017"
     state_size = "d r + l d / 2"
+    colour = "#a06a3b"
+    marker = "<"
+    tuning_grid: ClassVar[Mapping[str, Sequence[Any]]] = {
+        "sketch_size": (100, 200, 400),
+        "batch_size": (256, 1024, 4096),
+    }
     state_fields: ClassVar[dict[str, Field]] = {}  # nothing beyond what `SketchingHasher` declares
 
     def __init__(

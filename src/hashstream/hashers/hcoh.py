@@ -20,21 +20,24 @@ What this file adds to the paper:
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from hashstream.hashers.base import initial_projection
 from hashstream.hashers.codebooks import ROWS, hadamard_codebook
 from hashstream.hashers.codeword_hasher import CodewordHasher, check_step, piece_rows, unit_rows
 from hashstream.hashers.kernels.codewords import take_steps
 from hashstream.hashers.labels import Labels
+from hashstream.hashers.projections import initial_projection
+from hashstream.hashers.registry import register
 from hashstream.hashers.state_fields import Array, Field
 from hashstream.hashers.validation import check_flag, is_positive
 
 __all__ = ["HCOH"]
 
 
+@register
 class HCOH(CodewordHasher):
     """Hadamard codebook online hashing: each sample pulls its projections towards its class's codeword.
 
@@ -95,6 +98,12 @@ class HCOH(CodewordHasher):
 
     reference = "Lin et al., ACM Multimedia 2018"
     state_size = "d r"
+    colour = "#d55e00"
+    marker = "D"
+    tuning_grid: ClassVar[Mapping[str, Sequence[Any]]] = {
+        "learning_rate": (1.0, 0.5, 0.2, 0.1, 0.05, 0.02, 0.01),
+        "batch_size": (1, 10),
+    }
     state_fields: ClassVar[dict[str, Field]] = {
         "projection_": Array("d r"),
     }

@@ -21,22 +21,25 @@ Where we depart from the published script:
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from hashstream.hashers.base import initial_projection
 from hashstream.hashers.codebooks import ROWS, hadamard_codebook
 from hashstream.hashers.codeword_hasher import CodewordHasher, check_step, piece_rows
 from hashstream.hashers.features import RBFAnchors
 from hashstream.hashers.kernels.codewords import take_steps
 from hashstream.hashers.labels import Labels
+from hashstream.hashers.projections import initial_projection
+from hashstream.hashers.registry import register
 from hashstream.hashers.state_fields import MAX_COUNT, Array, Field
 from hashstream.hashers.validation import is_positive
 
 __all__ = ["HMOH"]
 
 
+@register
 class HMOH(CodewordHasher):
     """Hadamard matrix guided online hashing: an averaged perceptron for each bit of the classes' codewords.
 
@@ -93,6 +96,12 @@ class HMOH(CodewordHasher):
 
     reference = "Lin et al., IJCV 2020"
     state_size = "3 d r"
+    colour = "#882255"
+    marker = "h"
+    tuning_grid: ClassVar[Mapping[str, Sequence[Any]]] = {
+        "learning_rate": (1.0, 0.5, 0.2, 0.1, 0.05, 0.02, 0.01),
+        "batch_size": (1, 10),
+    }
     state_fields: ClassVar[dict[str, Field]] = {
         "projection_": Array("d r"),
         "iterate_": Array("d r"),

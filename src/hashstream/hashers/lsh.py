@@ -6,14 +6,17 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from hashstream.hashers.base import OnlineHasher, initial_projection
+from hashstream.hashers.base import OnlineHasher
 from hashstream.hashers.encoder import Encoder
 from hashstream.hashers.labels import LabelBook, Labels
+from hashstream.hashers.projections import initial_projection
+from hashstream.hashers.registry import register
 from hashstream.hashers.state_fields import Array, Field
 
 __all__ = ["LSH"]
 
 
+@register
 class LSH(OnlineHasher):
     """Codes from the signs of random projections; nothing is learned and labels are ignored.
 
@@ -42,6 +45,7 @@ class LSH(OnlineHasher):
     needs = "nothing"
     needs_labels = False
     multilabel = True
+    colour = "#8a8a8a"
     state_fields: ClassVar[dict[str, Field]] = {
         "projection_": Array("d r"),
     }

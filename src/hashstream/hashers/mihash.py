@@ -25,14 +25,17 @@ Where this follows the authors' code rather than the publication, or neither:
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from hashstream.hashers.base import MAX_BITS, OnlineHasher, initial_projection
+from hashstream.hashers.base import MAX_BITS, OnlineHasher
 from hashstream.hashers.errors import DivergenceError
 from hashstream.hashers.kernels.mihash import Piece, take_steps
 from hashstream.hashers.labels import Labels
+from hashstream.hashers.projections import initial_projection
+from hashstream.hashers.registry import register
 from hashstream.hashers.state_fields import Array, Either, Field, Real, Whole
 from hashstream.hashers.validation import check_count, is_positive
 
@@ -45,6 +48,7 @@ STEEPNESS = 10.0
 """A of the publication, for features of unit length."""
 
 
+@register
 class MIHash(OnlineHasher):
     """Online hashing with mutual information: distances to a reservoir shall tell who shares a label.
 
@@ -127,6 +131,12 @@ class MIHash(OnlineHasher):
 
     reference = "Cakir et al., ICCV 2017"
     state_size = "d r + R (d + r)"
+    colour = "#009e73"
+    marker = "^"
+    tuning_grid: ClassVar[Mapping[str, Sequence[Any]]] = {
+        "learning_rate": (10.0, 3.0, 1.0, 0.3, 0.1),
+        "steepness": ("auto", 1.0, 10.0),
+    }
     state_fields: ClassVar[dict[str, Field]] = {
         "projection_": Array("d r"),
         "reservoir_": Array("m d"),

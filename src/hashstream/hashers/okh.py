@@ -23,20 +23,23 @@ and alpha is what codes of two classes may share. t_s = `similar_slack` r is the
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from hashstream.hashers.base import initial_projection
 from hashstream.hashers.gaussian_map import GaussianMap
 from hashstream.hashers.kernels.okh import learn_pairs
 from hashstream.hashers.pairs import PairHasher
+from hashstream.hashers.projections import initial_projection
+from hashstream.hashers.registry import register
 from hashstream.hashers.state_fields import Array, Field
 from hashstream.hashers.validation import is_positive
 
 __all__ = ["OKH"]
 
 
+@register
 class OKH(PairHasher):
     """Online kernel hashing: the smallest step that gives each pair of rows codes without loss.
 
@@ -87,6 +90,12 @@ class OKH(PairHasher):
 
     reference = "Huang, Yang and Zheng, IJCAI 2013 and TNNLS 2018"
     state_size = "300 (d + r)"
+    colour = "#333333"
+    marker = "*"
+    tuning_grid: ClassVar[Mapping[str, Sequence[Any]]] = {
+        "C": (1.0, 0.1, 0.01, 0.001, 0.0001),
+        "alpha": (0.1, 0.3, 0.5, 0.7),
+    }
     state_fields: ClassVar[dict[str, Field]] = {
         "projection_": Array("d r"),
     }

@@ -23,21 +23,24 @@ Where we depart from the published code:
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from hashstream.hashers.base import initial_projection
 from hashstream.hashers.codebooks import random_codebook
 from hashstream.hashers.codeword_hasher import CodewordHasher, check_step, piece_rows, unit_rows
 from hashstream.hashers.kernels.codewords import take_steps
 from hashstream.hashers.labels import Labels
+from hashstream.hashers.projections import initial_projection
+from hashstream.hashers.registry import register
 from hashstream.hashers.state_fields import Array, Field
 from hashstream.hashers.validation import check_flag, is_positive
 
 __all__ = ["OSH"]
 
 
+@register
 class OSH(CodewordHasher):
     """Online supervised hashing: boosted hash functions for random codewords of the classes.
 
@@ -96,6 +99,11 @@ class OSH(CodewordHasher):
 
     reference = "Cakir et al., CVIU 2017"
     state_size = "d r"
+    colour = "#7a5c00"
+    marker = "v"
+    tuning_grid: ClassVar[Mapping[str, Sequence[Any]]] = {
+        "learning_rate": (1.0, 0.5, 0.2, 0.1, 0.05, 0.02, 0.01),
+    }
     state_fields: ClassVar[dict[str, Field]] = {
         "projection_": Array("d r"),
     }

@@ -19,6 +19,7 @@ times longer or shorter. The exactness above holds for such streams; see the not
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar, Self
 
@@ -31,6 +32,7 @@ from hashstream.hashers.codebooks import MAX_CLASSES, grow, hadamard_codebook
 from hashstream.hashers.codeword_hasher import CodewordHasher
 from hashstream.hashers.errors import DivergenceError
 from hashstream.hashers.labels import LabelBook, Labels
+from hashstream.hashers.registry import register
 from hashstream.hashers.row_scale import LONG, MOVED, RowScale, times_power_of_two
 from hashstream.hashers.sketch import MAX_SIZE, Sketch, check_places
 from hashstream.hashers.state_fields import Array, Field, Real, Whole
@@ -43,6 +45,7 @@ FEW = 10
 """The median length of fewer rows says less about the scale."""
 
 
+@register
 class RidgeHash(CodewordHasher):
     """Ridge regression to Hadamard codewords: exact, independent of the order of the stream, mergeable.
 
@@ -126,6 +129,12 @@ class RidgeHash(CodewordHasher):
     reference = "hashstream"
     needs = "labels"
     state_size = "d^2 + C d (with rank l: l d + C d)"
+    colour = "#332288"
+    marker = "p"
+    tuning_grid: ClassVar[Mapping[str, Sequence[Any]]] = {
+        "ridge": (10.0, 3.0, 1.0, 0.3, 0.1, 0.01),
+        "forgetting": (1.0, 0.9999, 0.999),
+    }
     state_fields: ClassVar[dict[str, Field]] = {
         "class_sums_": Array("C d", "float64"),
         "gram_": Array("g g", "float64"),

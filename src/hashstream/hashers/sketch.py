@@ -18,8 +18,9 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from scipy.linalg import svd
 
-from hashstream.hashers.base import OnlineHasher, initial_projection
+from hashstream.hashers.base import OnlineHasher
 from hashstream.hashers.errors import DivergenceError
+from hashstream.hashers.projections import initial_projection
 from hashstream.hashers.state_fields import Array, Field, Real, Whole
 from hashstream.hashers.validation import check_count
 

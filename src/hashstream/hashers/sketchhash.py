@@ -18,18 +18,21 @@ and with which the next batch's shrinking is done, so one decomposition a batch 
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
 
 from hashstream.hashers.labels import Labels
+from hashstream.hashers.registry import register
 from hashstream.hashers.sketch import Sketch, SketchingHasher, centred
 from hashstream.hashers.state_fields import Field
 
 __all__ = ["SketchHash"]
 
 
+@register
 class SketchHash(SketchingHasher):
     """Online sketching hashing: the stream's first principal directions, from a sketch, randomly rotated. No labels.
 
@@ -93,6 +96,12 @@ class SketchHash(SketchingHasher):
 
     reference = "Leng et al., CVPR 2015"
     state_size = "d r + l d"
+    colour = "#e69f00"
+    marker = "X"
+    tuning_grid: ClassVar[Mapping[str, Sequence[Any]]] = {
+        "sketch_size": (100, 200, 400),
+        "batch_size": (50, 200, 1000),
+    }
     state_fields: ClassVar[dict[str, Field]] = {}  # nothing beyond what `SketchingHasher` declares
 
     def __init__(

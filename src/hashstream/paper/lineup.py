@@ -70,7 +70,7 @@ def with_paper_settings(name: str, dataset: str, **changes: Any) -> Callable[...
 
     A method without such settings, and every method on a data set of the user's own, is as it is.
     """
-    method = methods()[name]
+    method = methods(variants=True)[name]
     from_paper = getattr(method, "from_paper", None)
     known = SETTINGS_OF.get(dataset, dataset)
     if from_paper is None or known not in PAPER:
