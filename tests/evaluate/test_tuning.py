@@ -104,7 +104,7 @@ def test_the_papers_grid_is_fcohs_and_every_grid_fits_its_method() -> None:
             assert parameter in taken
             assert len(values) == len(set(values)) > 1
         for settings in tuning.trials(method.tuning_grid):
-            method(8, **settings)._check_parameters()
+            method(8, **settings).check_parameters()
 
 
 def test_settings_are_the_same_in_every_trial() -> None:

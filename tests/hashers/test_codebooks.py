@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 from scipy.linalg import hadamard as scipy_hadamard
 
-from hashstream.hashers.base import initial_projection
 from hashstream.hashers.codebooks import (
     check_codebook,
     grow,
@@ -20,6 +19,7 @@ from hashstream.hashers.codebooks import (
     spanning_first,
 )
 from hashstream.hashers.codeword_hasher import CodewordHasher
+from hashstream.hashers.projections import initial_projection
 
 
 def generator(seed: int = 0) -> np.random.Generator:

@@ -458,7 +458,7 @@ class Declared(Drift):
         self.counts_ = np.zeros(len(self.label_book_), np.int32)
         return super()._learn(X, labels)
 
-    def _check_state(self) -> None:
+    def check_state(self) -> None:
         if self.last_ > self.n_seen_:
             raise ValueError("last_ is a row that was never seen")
 

@@ -175,7 +175,7 @@ def check_settings(
     """ValueError where a method cannot be had with one of these code lengths and settings: before data are loaded."""
     for method in methods.values():
         for bits in lengths:
-            method(n_bits=bits, random_state=0, **given)._check_parameters()
+            method(n_bits=bits, random_state=0, **given).check_parameters()
 
 
 def settings(

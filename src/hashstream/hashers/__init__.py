@@ -10,7 +10,7 @@ from hashstream.hashers.encoder import Encoder
 from hashstream.hashers.errors import DivergenceError, FormatError
 from hashstream.hashers.features import FeatureMap, FeatureMapLike
 from hashstream.hashers.generators import RandomState
-from hashstream.hashers.labels import LabelBook, Labels
+from hashstream.hashers.labels import LabelBook, Labels, LabelsLike
 from hashstream.hashers.projections import initial_projection
 from hashstream.hashers.registry import methods, register
 from hashstream.hashers.state_fields import Array, Either, Field, Flag, ListOf, Real, Whole
@@ -60,6 +60,7 @@ __all__ = [
     "FormatError",
     "LabelBook",
     "Labels",
+    "LabelsLike",
     "ListOf",
     "MIHash",
     "OnlineHasher",

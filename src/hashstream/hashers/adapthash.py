@@ -26,14 +26,17 @@ from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Self
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from hashstream.hashers.errors import DivergenceError
+from hashstream.hashers.features import FeatureMapLike
+from hashstream.hashers.generators import RandomState
 from hashstream.hashers.kernels.adapthash import PAIRS, Block, is_wide, learn_pairs
 from hashstream.hashers.pairs import PairHasher
 from hashstream.hashers.projections import initial_projection
 from hashstream.hashers.registry import register
 from hashstream.hashers.state_fields import Array, Field, Whole
-from hashstream.hashers.validation import is_positive
+from hashstream.hashers.validation import check_number, settings_for
 
 __all__ = ["AdaptHash"]
 
@@ -111,9 +114,9 @@ class AdaptHash(PairHasher):
         learning_rate: float = 0.1,
         orthogonality: float = 0.01,
         batch_size: int = 1000,
-        init: Any = None,
-        feature_map: Any = None,
-        random_state: Any = None,
+        init: ArrayLike | None = None,
+        feature_map: FeatureMapLike = None,
+        random_state: RandomState = None,
     ) -> None:
         self.n_bits = n_bits
         self.alpha = alpha
@@ -132,20 +135,15 @@ class AdaptHash(PairHasher):
             "cifar10": {"alpha": 0.9, "orthogonality": 0.01, "learning_rate": 0.1},
             "places205": {"alpha": 0.9, "orthogonality": 0.01, "learning_rate": 0.1},
         }
-        if dataset not in settings:
-            raise ValueError(f"the paper has settings for {', '.join(settings)}, not for {dataset!r}")
-        return cls(n_bits, **{**settings[dataset], **changes})
+        return cls(n_bits, **{**settings_for(dataset, settings), **changes})
 
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
-        if not is_positive(self.alpha, zero=True) or self.alpha > 1:
-            raise ValueError(f"alpha must be a number from 0 to 1, not {self.alpha!r}")
-        if not is_positive(self.learning_rate):
-            raise ValueError(f"learning_rate must be a positive number, not {self.learning_rate!r}")
-        if not is_positive(self.orthogonality, zero=True):
-            raise ValueError(f"orthogonality must be a number of at least 0, not {self.orthogonality!r}")
+    def check_parameters(self) -> None:
+        super().check_parameters()
+        check_number("alpha", self.alpha, zero=True, most=1)
+        check_number("learning_rate", self.learning_rate)
+        check_number("orthogonality", self.orthogonality, zero=True)
 
-    def _check_state(self) -> None:
+    def check_state(self) -> None:
         block = [name for name in ("base_", "gram_", "mixing_", "samples_", "filled_") if hasattr(self, name)]
         if len(block) != 5 * is_wide(self.projection_):
             raise ValueError(

@@ -13,6 +13,7 @@ from functools import cache, partial
 from typing import Any, ClassVar, Self
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
@@ -20,7 +21,7 @@ from sklearn.utils.validation import check_is_fitted
 from hashstream.hashers.encoder import Encoder
 from hashstream.hashers.features import FeatureMap, FeatureMapLike, check_feature_map, warmed_up
 from hashstream.hashers.generators import RandomState, as_generator, copy_generator
-from hashstream.hashers.labels import LabelBook, Labels, as_labels, labelled
+from hashstream.hashers.labels import LabelBook, Labels, LabelsLike, as_labels, labelled
 from hashstream.hashers.state_fields import Field
 from hashstream.hashers.threads import lock_of, on_one_thread
 from hashstream.hashers.validation import check_count, check_finite, check_numbers, check_rows
@@ -36,7 +37,7 @@ class OnlineHasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
     A method writes `__init__` (parameters stored untouched, among them `n_bits`, `batch_size`, `feature_map` and
     `random_state`) and:
 
-    - `_check_parameters()`: raise ValueError for a parameter that cannot be (call `super()` first);
+    - `check_parameters()`: raise ValueError for a parameter that cannot be (call `super()` first);
     - `_start(X)`: set the state before the first piece (n, d); `self.rng_` is there to draw from;
     - `_learn(X, labels)`: learn from one piece of at most `batch_size` rows;
     - `_project(X)`: what the sign is taken of, (n, n_bits); by default `X @ self.projection_`.
@@ -44,7 +45,7 @@ class OnlineHasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
     State lives in attributes that end with an underscore. `_learn` must *replace* them and never write into them: it
     is given a copy that shares them with the model that others read meanwhile. Arrays, numbers, strings, lists of these
     and random generators are saved and loaded without further work. A model file may come from anybody: declare the
-    entries in `state_fields` (`state_fields.py` says how), and check in `_check_state()` what a declaration cannot say,
+    entries in `state_fields` (`state_fields.py` says how), and check in `check_state()` what a declaration cannot say,
     so that `_learn` and `_project` never see a state that this method could not have left.
 
     Threads: learning gives the same bits in every thread and with any number of BLAS threads, as it runs on one
@@ -102,7 +103,7 @@ class OnlineHasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
 
     # ---- learning
 
-    def fit(self, X: Any, y: Any = None) -> Self:
+    def fit(self, X: ArrayLike, y: LabelsLike | None = None) -> Self:
         """Forget everything, then learn the rows of X as a stream in pieces of `batch_size`.
 
         Equal to a fresh `partial_fit` for each piece in turn. It begins a new model, whose versions count from 0.
@@ -111,7 +112,7 @@ class OnlineHasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         fresh = self._view()
         for name in state(fresh):
             delattr(fresh, name)
-        fresh._check_parameters()
+        fresh.check_parameters()
         X = check_finite(check_rows(fresh, X, first=True))
         X, y = labelled(X, fresh._check_length(y, len(X)))
         if not len(X):
@@ -124,7 +125,7 @@ class OnlineHasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
             self.__dict__ = fresh.__dict__
         return self
 
-    def partial_fit(self, X: Any, y: Any = None) -> Self:
+    def partial_fit(self, X: ArrayLike, y: LabelsLike | None = None) -> Self:
         """Learn from one batch of any size; more than `batch_size` rows are learned in pieces of it.
 
         X : (n, d) array. float64 and float32 are computed in as they come (the first batch decides for the
@@ -153,12 +154,12 @@ class OnlineHasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
                     return self
                 # `fit`, or the handler of a signal, has come in between: learn on top of it.
 
-    def _with_batch(self, X: Any, y: Any) -> Self | None:
+    def _with_batch(self, X: ArrayLike, y: LabelsLike | None) -> Self | None:
         """A hasher that has learned from the rows that have a label, too; None where there are none."""
         after = self.learned(*self.check_batch(X, y))
         return None if after is self else after
 
-    def check_batch(self, X: Any, y: Any) -> tuple[np.ndarray, np.ndarray | None]:
+    def check_batch(self, X: ArrayLike, y: LabelsLike | None) -> tuple[np.ndarray, np.ndarray | None]:
         """X and y as arrays, once they are what this hasher can learn from; a ValueError says what is wrong.
 
         Sets the number of features where this hasher has learned nothing yet.
@@ -222,11 +223,11 @@ class OnlineHasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
             self.n_seen_ += len(Z[rows])
 
     def _check_once(self) -> None:
-        """`_check_parameters`, but not again for the very same objects: a batch may take less time than the checks."""
+        """`check_parameters`, but not again for the very same objects: a batch may take less time than the checks."""
         given = [self.__dict__[name] for name in parameter_names(type(self))]
         checked = self.__dict__.get("_checked", ())
         if len(checked) != len(given) or any(a is not b for a, b in zip(given, checked, strict=True)):
-            self._check_parameters()
+            self.check_parameters()
             self._checked = given
 
     def _remember(self) -> dict[str, Any]:
@@ -253,7 +254,7 @@ class OnlineHasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         """The largest number of rows that `_learn` is given at once."""
         return int(self.batch_size)
 
-    def _check_length(self, y: Any, n: int) -> np.ndarray | None:
+    def _check_length(self, y: LabelsLike | None, n: int) -> np.ndarray | None:
         if y is None:
             if self.needs_labels:
                 raise ValueError(
@@ -286,12 +287,12 @@ class OnlineHasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
             model,
         )  # fmt: skip
 
-    def decision_function(self, X: Any) -> np.ndarray:
+    def decision_function(self, X: ArrayLike) -> np.ndarray:
         """Real values whose signs are the bits: (n, n_bits) float."""
         X, encoder = self._to_encode(X)
         return encoder.decision_function(X)
 
-    def transform(self, X: Any) -> np.ndarray:
+    def transform(self, X: ArrayLike) -> np.ndarray:
         """The codes of X: (n, ceil(n_bits / 8)) uint8, bits in the order of `np.packbits`, 1 where f_k(x) > 0.
 
         X is encoded in blocks, so a memory-mapped float X of any length needs no more memory than its codes. All codes
@@ -300,7 +301,7 @@ class OnlineHasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         X, encoder = self._to_encode(X)
         return encoder.encode(X)
 
-    def _to_encode(self, X: Any) -> tuple[np.ndarray, Encoder]:
+    def _to_encode(self, X: ArrayLike) -> tuple[np.ndarray, Encoder]:
         """X, checked, and the functions to encode it with, both of one version."""
         check_is_fitted(self)
         view = self._view()
@@ -313,7 +314,7 @@ class OnlineHasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
 
     # ---- what a method writes
 
-    def _check_parameters(self) -> None:
+    def check_parameters(self) -> None:
         check_count("n_bits", self.n_bits, 1, MAX_BITS)
         check_count("batch_size", self.batch_size, 1)
         check_feature_map(self.feature_map)
@@ -326,7 +327,7 @@ class OnlineHasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
             raise ValueError(f"random_state must not be negative, but is {self.random_state}")
         check_numbers("init", getattr(self, "init", None))
 
-    def _check_state(self) -> None:
+    def check_state(self) -> None:
         """Raise ValueError, naming the entry, for a loaded state that fits `state_fields` and still cannot be."""
 
     @abstractmethod

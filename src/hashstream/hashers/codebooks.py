@@ -8,12 +8,14 @@ The functions here are pure. `CodewordHasher` (`codeword_hasher.py`) keeps the c
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Literal
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 __all__ = [
     "ROWS",
+    "RowOrder",
     "check_codebook",
     "grow",
     "hadamard",
@@ -24,7 +26,8 @@ __all__ = [
     "spanning_first",
 ]
 
-ROWS = ("random", "distinct", "ordered")
+RowOrder = Literal["random", "distinct", "ordered"]
+ROWS: tuple[RowOrder, ...] = ("random", "distinct", "ordered")
 TRIES = 20
 MAX_CLASSES = 4096  # to expect, not to have: a Hadamard matrix of that order has 16 million entries
 
@@ -84,7 +87,7 @@ def sketch(rows: np.ndarray, G: np.ndarray) -> np.ndarray:
 
 
 def hadamard_codebook(
-    n_bits: int, n_classes: int, rng: np.random.Generator, rows: str = "random"
+    n_bits: int, n_classes: int, rng: np.random.Generator, rows: RowOrder = "random"
 ) -> np.ndarray:
     """Rows of the Hadamard matrix of order `hadamard_order(n_bits, n_classes)`: (order, n_bits) int8.
 
@@ -143,7 +146,7 @@ def grow(codebook: np.ndarray, size: int, rng: np.random.Generator) -> np.ndarra
     return codebook
 
 
-def check_codebook(codebook: Any, n_bits: int) -> np.ndarray:
+def check_codebook(codebook: ArrayLike, n_bits: int) -> np.ndarray:
     """A user's codebook as (m, n_bits) int8, or a ValueError that says what is wrong with it."""
     given = np.asarray(codebook)
     if given.ndim != 2 or not len(given) or given.shape[1] != n_bits:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from hashstream.hashers.base import OnlineHasher
 from hashstream.hashers.codebooks import MAX_CLASSES, check_codebook, grow, hadamard_codebook
@@ -36,25 +37,25 @@ class CodewordHasher(OnlineHasher):
         "class_rows_": Array("C", "int64", low=-1, below="m"),
     }
 
-    codebook: Any
-    n_classes: Any
+    codebook: ArrayLike | None
+    n_classes: int
 
     codebook_: np.ndarray
     class_rows_: np.ndarray
 
-    def codeword(self, classes: Any) -> np.ndarray:
+    def codeword(self, classes: ArrayLike) -> np.ndarray:
         """The codewords of class numbers (positions in `classes_`): (n, n_bits) int8."""
         codewords: np.ndarray = self.codebook_[self.class_rows_[np.asarray(classes, np.intp)]]
         return codewords
 
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
+    def check_parameters(self) -> None:
+        super().check_parameters()
         check_count("n_classes", self.n_classes, 1, MAX_CLASSES)
         if self.codebook is not None:
             check_codebook(self.codebook, self.n_bits)
 
-    def _check_state(self) -> None:
-        super()._check_state()
+    def check_state(self) -> None:
+        super().check_state()
         if not len(self.codebook_):
             raise ValueError("codebook_ must have a row")
 
@@ -63,8 +64,10 @@ class CodewordHasher(OnlineHasher):
         return hadamard_codebook(self.n_bits, self.n_classes, self.rng_)
 
     def _start_codebook(self) -> None:
-        given = self.codebook is not None
-        self.codebook_ = check_codebook(self.codebook, self.n_bits) if given else self._draw_codebook()
+        if self.codebook is None:
+            self.codebook_ = self._draw_codebook()
+        else:
+            self.codebook_ = check_codebook(self.codebook, self.n_bits)
         self.class_rows_ = np.empty(0, np.int64)
 
     def _take_codewords(self, labels: Labels) -> np.ndarray:

@@ -11,6 +11,7 @@ What this file adds to the paper:
   scale of the features moves or a row is far longer than the others, and only there (`row_scale.py`). W0 and the steps
   are damped along the stream's mean, so that features need not be centred. The class means count as samples of the
   batch, so that a class that a small batch lacks is not forgotten. Codes come from the averaged iterate.
+  `fcoh_auto.py` has the scaling and the damping.
 """
 
 from __future__ import annotations
@@ -24,7 +25,17 @@ from numpy.typing import ArrayLike
 from hashstream.hashers.base import OnlineHasher
 from hashstream.hashers.class_means import update_means
 from hashstream.hashers.errors import DivergenceError
-from hashstream.hashers.fcoh_steps import Batch, ClassStep, Rate, Rows, descend, label_steps, walk
+from hashstream.hashers.fcoh_auto import damp, damp_rows, scaled_to
+from hashstream.hashers.fcoh_steps import (
+    Batch,
+    ClassStep,
+    Rate,
+    Rows,
+    by_class,
+    descend,
+    label_steps,
+    walk,
+)
 from hashstream.hashers.features import FeatureMapLike
 from hashstream.hashers.generators import RandomState
 from hashstream.hashers.kernels.fcoh import gather, take_steps
@@ -197,8 +208,8 @@ class FCOH(OnlineHasher):
         }
         return cls(n_bits, **{**reading, **settings_for(dataset, PAPER), **changes})
 
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
+    def check_parameters(self) -> None:
+        super().check_parameters()
         check_number("learning_rate", self.learning_rate, word="auto")
         check_number("lambda1", self.lambda1, zero=True)
         check_number("lambda2", self.lambda2, zero=True, word="balanced")
@@ -221,7 +232,7 @@ class FCOH(OnlineHasher):
         d = self.iterate_.shape[0]
         return np.array(self.mean_rows_, dtype=self.iterate_.dtype).reshape(len(self.mean_rows_), d)
 
-    def _check_state(self) -> None:
+    def check_state(self) -> None:
         RowScale.of(self).check()
 
     def _start(self, X: np.ndarray) -> None:
@@ -237,34 +248,15 @@ class FCOH(OnlineHasher):
         self.typical_length_ = self.learned_length_ = 0.0
         self.iterate_ = self.projection_ = W
 
-    def _scale(self, X: np.ndarray) -> None:
-        """Scale W0 to the features, so that a typical projection is of size 1, and damp it along their mean.
-
-        Codes do not depend on the size of W, but a W0 that is far too large would stay so. A given `init` is not
-        damped. The median row decides, so that an outlier does not. Where all rows are zero, later rows decide.
-        """
-        squared = np.einsum("ij,ij->i", X, X, dtype=np.float64)
-        if not squared.any():
-            return
-        W = self.iterate_
-        typical = float(np.sqrt(np.mean(np.square(W, dtype=np.float64)) * len(W)))  # column; 1 at random
-        size = typical * float(np.sqrt(np.median(squared[squared > 0])))
-        if self.init is None:
-            mean = X.mean(axis=0)
-            W = damp(W, mean, mean_damping(mean, float(squared.mean()), X.shape[1])[1])
-        if size > 0 and np.isfinite(size):
-            W = (W / size).astype(W.dtype)
-        self.iterate_ = self.projection_ = W
-        self.scaled_ = True
-
     # ---- learning
 
     def _learn(self, X: np.ndarray, labels: Labels) -> int:
         if self._automatic:
             X, scale = RowScale.of(self).apply(X)
             scale.keep(self)
-        if not self.scaled_:
-            self._scale(X)
+        if not self.scaled_ and X.any():  # where all rows are zero, later rows decide
+            self.iterate_ = self.projection_ = scaled_to(X, self.iterate_, damped=self.init is None)
+            self.scaled_ = True
         with np.errstate(over="ignore", invalid="ignore"):
             rows = self._stack(X, labels)
             W = self.iterate_
@@ -300,23 +292,8 @@ class FCOH(OnlineHasher):
 
         Updates the class means and counts, and the mean of the stream.
         """
-        labels = self._single_labels(labels)
-        n, indicator = len(X), labels.indicator
-        if indicator is None:
-            order = np.argsort(labels.rank, kind="stable")
-            counts = np.bincount(labels.rank, minlength=len(labels.ids))
-            if not counts.all():
-                labels, counts = Labels(labels.rank, labels.ids[counts > 0]), counts[counts > 0]
-            classes = labels.ids
-            first = np.zeros(len(counts) + 1, np.int64)
-            np.cumsum(counts, out=first[1:])
-        else:
-            order = np.lexsort(
-                ~indicator[:, ::-1].T
-            )  # by label set; single labels in the order of the other path
-            indicator = indicator[order]
-            classes = np.flatnonzero(indicator.any(axis=0))
-            first, counts = np.empty(0, np.int64), indicator.sum(axis=0)[classes]
+        order, classes, counts, first, indicator = by_class(self._single_labels(labels))
+        n = len(X)
         absent = self._stand_ins(classes)
         Z = np.empty((n + len(classes) + len(absent), X.shape[1]), X.dtype)
         if indicator is None:
@@ -356,23 +333,13 @@ class FCOH(OnlineHasher):
         """Move the iterate by the steps of one batch, and return the largest projection of a sample after them."""
         Z, n = rows.Z, rows.n
         P = Z @ self.iterate_
-        damping = self._damp_rows(Z, n) if self._automatic else 0.0
+        damping = damp_rows(Z, n, self.mean_) if self._automatic else 0.0
         K = Z @ Z.T
         change = Z.T @ self._steps(rows, K, P)
         if self._automatic:
             change = damp(change, self.mean_, damping)
         self.iterate_ = self.iterate_ + change
         return float(np.abs(P[:n]).max())
-
-    def _damp_rows(self, Z: np.ndarray, n: int) -> float:
-        """Damp the rows of Z, of which n are samples, along the stream's mean, in place; returns the damping."""
-        squared = np.einsum("ij,ij->i", Z, Z)
-        damping, _ = mean_damping(self.mean_, float(squared[:n].mean(dtype=np.float64)), Z.shape[1])
-        # Rows are damped before their products, which would cancel far from the origin ...
-        Z -= np.outer(Z @ self.mean_, self.mean_ * Z.dtype.type(damping))
-        # ... and a row of which only rounding errors are left has no direction to learn from.
-        Z[np.einsum("ij,ij->i", Z, Z) <= (100 * np.finfo(Z.dtype).eps) ** 2 * squared] = 0
-        return damping
 
     def _steps(self, rows: Rows, K: np.ndarray, P: np.ndarray) -> np.ndarray:
         """C (m, r), so that the iterate grows by Z^T C; P moves by K C. See `fcoh_steps.py`."""
@@ -426,24 +393,3 @@ class FCOH(OnlineHasher):
     def _center_weight(self) -> float:
         """Number of samples that a class mean counts as among the codes of a batch; 0 is the paper's equations."""
         return float(self._automatic)
-
-
-def mean_damping(mean: np.ndarray, energy: float, d: int) -> tuple[float, float]:
-    """Damping of the direction of the stream's mean (d,): that of features, and that of W0.
-
-    Uncentred features share one long direction. Steps along it are useless, and their curvature limits all others.
-    M = I - damping mean mean^T with damping = 1 / (|mean|^2 + v), v the energy of a typical direction, is strong where
-    the mean stands out and almost the identity where features are centred. Returned are the damping of the square root
-    of M, for features (steps with M are plain steps on features damped by its root), and of M itself.
-    energy : mean squared length of a row.
-    """
-    squared = float(np.dot(mean.astype(np.float64), mean.astype(np.float64)))
-    if not 0 < squared < np.inf:
-        return 0.0, 0.0
-    typical = max(energy - squared, 0.0) / d
-    return (1 - np.sqrt(typical / (squared + typical))) / squared, 1 / (squared + typical)
-
-
-def damp(W: np.ndarray, mean: np.ndarray, damping: float) -> np.ndarray:
-    """(I - damping mean mean^T) W."""
-    return W - np.outer(mean * W.dtype.type(damping), mean @ W)

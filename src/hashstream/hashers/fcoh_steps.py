@@ -34,12 +34,15 @@ from typing import Any
 
 import numpy as np
 
+from hashstream.hashers.labels import Labels
+
 __all__ = [
     "Batch",
     "ClassStep",
     "Group",
     "Rate",
     "Rows",
+    "by_class",
     "class_steps",
     "descend",
     "label_steps",
@@ -233,6 +236,24 @@ def quadratics(B: np.ndarray, step: ClassStep) -> Iterator[tuple[np.ndarray, np.
         H = dtype(2 * step.similar) * S + dtype(2 * group.dissimilar) * D
         g = dtype(2 * r * step.similar) * SB - dtype(2 * r * group.dissimilar) * DB
         yield group.rows, H, g
+
+
+def by_class(
+    labels: Labels,
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray | None]:
+    """Order of a batch's rows in Z, its classes, their counts, `Rows.first`, and the label matrix in that order."""
+    if labels.indicator is None:
+        counts = np.bincount(labels.rank, minlength=len(labels.ids))
+        first = np.zeros(np.count_nonzero(counts) + 1, np.int64)
+        np.cumsum(counts[counts > 0], out=first[1:])
+        order = np.argsort(labels.rank, kind="stable")
+        return order, labels.ids[counts > 0], counts[counts > 0], first, None
+    order = np.lexsort(
+        ~labels.indicator[:, ::-1].T
+    )  # by label set; single labels in the order of the other path
+    indicator = labels.indicator[order]
+    classes = np.flatnonzero(indicator.any(axis=0))
+    return order, classes, indicator.sum(axis=0)[classes], np.empty(0, np.int64), indicator
 
 
 def class_steps(batch: Batch) -> Iterator[ClassStep]:

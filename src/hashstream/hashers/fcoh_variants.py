@@ -93,8 +93,8 @@ class FCOH_C(FCOH):
         """Batch size and lambdas of `FCOH.from_paper`; the paper has no settings for this variant."""
         return cls(n_bits, **{**settings_for(dataset, PAPER), **changes})
 
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
+    def check_parameters(self) -> None:
+        super().check_parameters()
         check_count("sweeps", self.sweeps, 1, MAX_PASSES)
         check_number("fit_weight", self.fit_weight)
         check_number("ridge", self.ridge)

@@ -28,11 +28,14 @@ from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Self
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from hashstream.hashers.codebooks import hadamard
+from hashstream.hashers.features import FeatureMapLike
+from hashstream.hashers.generators import RandomState
 from hashstream.hashers.labels import Labels
 from hashstream.hashers.registry import register
-from hashstream.hashers.sketch import SketchingHasher, centred
+from hashstream.hashers.sketch import Sketch, SketchingHasher, centred
 from hashstream.hashers.state_fields import Field
 
 __all__ = ["FROSH", "compress", "walsh_hadamard"]
@@ -107,9 +110,9 @@ class FROSH(SketchingHasher):
         *,
         sketch_size: int = 200,
         batch_size: int = 1024,
-        init: Any = None,
-        feature_map: Any = None,
-        random_state: Any = None,
+        init: ArrayLike | None = None,
+        feature_map: FeatureMapLike = None,
+        random_state: RandomState = None,
     ) -> None:
         self.n_bits = n_bits
         self.sketch_size = sketch_size
@@ -133,10 +136,10 @@ class FROSH(SketchingHasher):
         A += between / X.dtype.type(np.sqrt(len(X)))
         if len(A) > half:
             A = compress(A, half, self.rng_)
-        sketch = self._sketch().insert(A).ordered()
+        sketch = Sketch.of(self, self.sketch_size).insert(A).ordered()
         self._aim(sketch)
         self.mean_ = mean
-        self._keep(sketch.shrunk(half - 1))
+        sketch.shrunk(half - 1).keep(self)
         return 1
 
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import warnings
-from typing import Any, ClassVar, Self
+from typing import ClassVar, Literal, Self
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from hashstream.hashers.features import NAMES, FeatureMap
 from hashstream.hashers.state_fields import Array, Field, Real
-from hashstream.hashers.validation import check_count, is_positive
+from hashstream.hashers.validation import check_count, check_number
 
 __all__ = ["GaussianMap"]
 
@@ -59,27 +60,35 @@ class GaussianMap(FeatureMap):
         "width_": Real(above=0),
     }
 
-    def __init__(self, n_anchors: int = 300, *, width: float | str = "mean", sample: Any = None) -> None:
+    def __init__(
+        self,
+        n_anchors: int = 300,
+        *,
+        width: float | Literal["mean", "published"] = "mean",
+        sample: ArrayLike | None = None,
+    ) -> None:
         self.n_anchors = n_anchors
         self.width = width
         self.sample = sample
 
     @classmethod
-    def at(cls, anchors: np.ndarray, rows: np.ndarray, width: float | str = "mean") -> Self:
+    def at(
+        cls, anchors: np.ndarray, rows: np.ndarray, width: float | Literal["mean", "published"] = "mean"
+    ) -> Self:
         """A map that is fitted already: with these anchors (m, d), and a width from the distances of `rows` (n, d)."""
         kernel = cls(len(anchors), width=width)
-        kernel._check_parameters()
+        kernel.check_parameters()
         kernel._place(anchors, rows)
         return kernel
 
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
+    def check_parameters(self) -> None:
+        super().check_parameters()
         check_count("n_anchors", self.n_anchors, 1)
-        if self.width not in ("mean", "published") and not is_positive(self.width):
-            raise ValueError(f'width must be "mean", "published" or a positive number, not {self.width!r}')
+        if self.width != "published":
+            check_number("width", self.width, word="mean")
 
     def _fit(self, X: np.ndarray, rng: np.random.Generator) -> None:
-        self._check_parameters()
+        self.check_parameters()
         n_anchors = int(self.n_anchors)
         half = max(1, len(X) // 2)
         if half < n_anchors:

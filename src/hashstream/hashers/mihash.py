@@ -26,18 +26,21 @@ Where this follows the authors' code rather than the publication, or neither:
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from hashstream.hashers.base import MAX_BITS, OnlineHasher
 from hashstream.hashers.errors import DivergenceError
+from hashstream.hashers.features import FeatureMapLike
+from hashstream.hashers.generators import RandomState
 from hashstream.hashers.kernels.mihash import Piece, take_steps
 from hashstream.hashers.labels import Labels
 from hashstream.hashers.projections import initial_projection
 from hashstream.hashers.registry import register
 from hashstream.hashers.state_fields import Array, Either, Field, Real, Whole
-from hashstream.hashers.validation import check_count, is_positive
+from hashstream.hashers.validation import check_count, check_number, settings_for
 
 __all__ = ["MIHash"]
 
@@ -154,14 +157,14 @@ class MIHash(OnlineHasher):
         *,
         reservoir_size: int = 1000,
         n_bins: int = 16,
-        steepness: float | str = "auto",
+        steepness: float | Literal["auto"] = "auto",
         learning_rate: float = 1.0,
         decay: float = 0.0,
-        warm_up: int | str = "auto",
+        warm_up: int | Literal["auto"] = "auto",
         batch_size: int = 1,
-        init: Any = None,
-        feature_map: Any = None,
-        random_state: Any = None,
+        init: ArrayLike | None = None,
+        feature_map: FeatureMapLike = None,
+        random_state: RandomState = None,
     ) -> None:
         self.n_bits = n_bits
         self.reservoir_size = reservoir_size
@@ -184,10 +187,8 @@ class MIHash(OnlineHasher):
         table, not to the hasher.
         """
         sizes = {"mnist": 1000, "cifar10": 1000, "places205": 5000}
-        if dataset not in sizes:
-            raise ValueError(f"the paper has settings for {', '.join(sizes)}, not for {dataset!r}")
         settings = {
-            "reservoir_size": sizes[dataset],
+            "reservoir_size": settings_for(dataset, sizes),
             "n_bins": 16,
             "steepness": 10.0,
             "learning_rate": 1.0,
@@ -195,18 +196,15 @@ class MIHash(OnlineHasher):
         }
         return cls(n_bits, **{**settings, **changes})
 
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
+    def check_parameters(self) -> None:
+        super().check_parameters()
         check_count("reservoir_size", self.reservoir_size, 1)
         check_count("n_bins", self.n_bins, 1, MAX_BINS)
         if self.warm_up != "auto":
             check_count("warm_up", self.warm_up, 0, int(self.reservoir_size))
-        if self.steepness != "auto" and not is_positive(self.steepness):
-            raise ValueError(f'steepness must be "auto" or a positive number, not {self.steepness!r}')
-        if not is_positive(self.learning_rate):
-            raise ValueError(f"learning_rate must be a positive number, not {self.learning_rate!r}")
-        if not is_positive(self.decay, zero=True):
-            raise ValueError(f"decay must be a number of at least 0, not {self.decay!r}")
+        check_number("steepness", self.steepness, word="auto")
+        check_number("learning_rate", self.learning_rate)
+        check_number("decay", self.decay, zero=True)
 
     def _piece_rows(self) -> int:
         return int(self.batch_size) if self.batch_size > 1 else PIECE_ROWS
@@ -217,7 +215,7 @@ class MIHash(OnlineHasher):
 
     # ---- state
 
-    def _check_state(self) -> None:
+    def check_state(self) -> None:
         matrix = self.reservoir_labels_.ndim == 2
         if not len(self.reservoir_) or matrix != bool(self.label_book_.multilabel):
             raise ValueError(

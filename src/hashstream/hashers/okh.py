@@ -27,14 +27,17 @@ from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Self
 
 import numpy as np
+from numpy.typing import ArrayLike
 
+from hashstream.hashers.features import FeatureMapLike
 from hashstream.hashers.gaussian_map import GaussianMap
+from hashstream.hashers.generators import RandomState
 from hashstream.hashers.kernels.okh import learn_pairs
 from hashstream.hashers.pairs import PairHasher
 from hashstream.hashers.projections import initial_projection
 from hashstream.hashers.registry import register
 from hashstream.hashers.state_fields import Array, Field
-from hashstream.hashers.validation import is_positive
+from hashstream.hashers.validation import check_number, settings_for
 
 __all__ = ["OKH"]
 
@@ -108,9 +111,9 @@ class OKH(PairHasher):
         alpha: float = 0.3,
         similar_slack: float = 0.0,
         batch_size: int = 2000,
-        init: Any = None,
-        feature_map: Any = "okh",
-        random_state: Any = None,
+        init: ArrayLike | None = None,
+        feature_map: FeatureMapLike = "okh",
+        random_state: RandomState = None,
     ) -> None:
         self.n_bits = n_bits
         self.C = C
@@ -134,19 +137,14 @@ class OKH(PairHasher):
             "cifar10": {"C": 0.001, "alpha": 0.3},
             "places205": {"C": 0.0001, "alpha": 0.7},
         }
-        if dataset not in settings:
-            raise ValueError(f"the paper has settings for {', '.join(settings)}, not for {dataset!r}")
-        kernel = GaussianMap(width="published")
-        return cls(n_bits, **{"feature_map": kernel, **settings[dataset], **changes})
+        chosen = settings_for(dataset, settings)
+        return cls(n_bits, **{"feature_map": GaussianMap(width="published"), **chosen, **changes})
 
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
-        if not is_positive(self.C):
-            raise ValueError(f"C must be a positive number, not {self.C!r}")
+    def check_parameters(self) -> None:
+        super().check_parameters()
+        check_number("C", self.C)
         for name in ("alpha", "similar_slack"):
-            value = getattr(self, name)
-            if not is_positive(value, zero=True) or value > 1:
-                raise ValueError(f"{name} must be a number from 0 to 1, not {value!r}")
+            check_number(name, getattr(self, name), zero=True, most=1)
 
     def _start_pairs(self, X: np.ndarray) -> None:
         self.projection_ = initial_projection(self.init, self.rng_, X.shape[1], self.n_bits, X.dtype)

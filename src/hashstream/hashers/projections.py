@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, DTypeLike
 
 __all__ = ["initial_projection", "random_projection"]
 
 
-def random_projection(rng: np.random.Generator, d: int, n_bits: int, dtype: Any) -> np.ndarray:
+def random_projection(rng: np.random.Generator, d: int, n_bits: int, dtype: DTypeLike) -> np.ndarray:
     """W0 (d, n_bits): independent Gaussian entries, every column scaled to unit length."""
     W = rng.standard_normal((d, n_bits))
     return np.ascontiguousarray(W / np.linalg.norm(W, axis=0), dtype=dtype)
 
 
 def initial_projection(
-    init: ArrayLike | None, rng: np.random.Generator, d: int, n_bits: int, dtype: Any
+    init: ArrayLike | None, rng: np.random.Generator, d: int, n_bits: int, dtype: DTypeLike
 ) -> np.ndarray:
     """W0 (d, n_bits): a copy of `init` where it is given, otherwise `random_projection`."""
     if init is None:

@@ -76,7 +76,7 @@ def open_table(
             )
         hasher = copy.deepcopy(hasher)
         hasher.__dict__.pop("feature_names_in_", None)  # columns count by their position here
-        hasher._check_parameters()
+        hasher.check_parameters()
         if folder is None:
             fresh = Recovered(_empty(hasher), hasher, Reservoir(reservoir_size), 0)
             return cls(Store(keep), fresh, policy.for_one_table(), **settings)
