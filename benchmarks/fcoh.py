@@ -1,6 +1,6 @@
 """`hashstream perf fcoh`: what one batch costs, beside the literal equations and beside the matrix products alone.
 
-- literal: the paper's matrix forms, class by class, in NumPy (`literal_fcoh.py`).
+- literal: the paper's matrix forms, class by class, in NumPy (`hashers/fcoh_literal.py`).
 - floor: the batch's Gram matrix, one projection and one rank-n update, as plain matrix products.
 - ours: `FCOH.partial_fit` at the same settings, validation and all; and with its default, learning_rate="auto".
 
@@ -14,7 +14,7 @@ from threadpoolctl import threadpool_limits
 
 import hashstream as hs
 from benchmarks.harness import Ratio, console, in_turn, machine, show
-from benchmarks.literal_fcoh import LiteralFCOH
+from hashstream.hashers.fcoh_literal import LiteralFCOH
 
 SHAPES = {
     # name: d, n_t, classes, {bits: literal / ours at least}, ours / floor at most (32 bits)

@@ -72,7 +72,7 @@ def example(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "oja.py").write_text(code)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
-    monkeypatch.setattr(registry, "_METHODS", registry.methods())
+    monkeypatch.setattr(registry, "_METHODS", registry.methods(variants=True))
     monkeypatch.delitem(sys.modules, "oja", raising=False)
     return tmp_path
 

@@ -95,17 +95,16 @@ def test_only_the_stream_is_read(data: evaluate.PreparedDataset, tmp_path: Path)
 
 
 def test_the_papers_grid_is_fcohs_and_every_grid_fits_its_method() -> None:
-    assert len(tuning.trials(tuning.GRIDS["FCOH"])) == 1 + 5**3
-    assert {1e-1, 1e-2, 1e-3, 1e-4, 1e-5} == set(tuning.GRIDS["FCOH"]["lambda1"])
+    assert len(tuning.trials(FCOH.tuning_grid)) == 1 + 5**3
+    assert {1e-1, 1e-2, 1e-3, 1e-4, 1e-5} == set(FCOH.tuning_grid["lambda1"])
     for name, method in methods().items():
         taken = inspect.signature(method).parameters
-        assert (name in tuning.GRIDS) == (name != "LSH")
-        for parameter, values in tuning.GRIDS.get(name, {}).items():
+        assert bool(method.tuning_grid) == (name != "LSH")
+        for parameter, values in method.tuning_grid.items():
             assert parameter in taken
             assert len(values) == len(set(values)) > 1
-        for settings in tuning.trials(tuning.GRIDS.get(name, {})):
-            method(8, **settings)._check_parameters()
-    assert set(tuning.GRIDS) <= set(methods())
+        for settings in tuning.trials(method.tuning_grid):
+            method(8, **settings).check_parameters()
 
 
 def test_settings_are_the_same_in_every_trial() -> None:
@@ -115,7 +114,7 @@ def test_settings_are_the_same_in_every_trial() -> None:
 
 def test_what_cannot_be_tuned_is_refused(data: evaluate.PreparedDataset, tmp_path: Path) -> None:
     results = evaluate.Results(tmp_path / "results.csv")
-    with pytest.raises(ValueError, match="LSH has no default grid"):
+    with pytest.raises(ValueError, match="LSH has no tuning_grid"):
         evaluate.tune("LSH", LSH, data, results)
     with pytest.raises(ValueError, match="by is 'map': it has to be one of mAP, mAP@1000"):
         evaluate.tune("FCOH", FCOH, data, results, by="map")

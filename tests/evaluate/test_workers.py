@@ -81,7 +81,7 @@ def test_an_exception_in_a_worker_reaches_the_caller(data: evaluate.PreparedData
     job, where = refused.value.__notes__
     assert job == "While measuring Moving(batch_size=0), 8 bits, run 0"
     assert where.startswith("In a worker process")
-    assert "_check_parameters" in where
+    assert "check_parameters" in where
 
 
 def test_an_exception_that_cannot_be_sent_is_put_into_words() -> None:

@@ -12,7 +12,8 @@ from safetensors.numpy import load as read_tensors
 
 import hashstream as hs
 from hashstream.checks import class_stream
-from hashstream.hashers.okh_kernel import OKHKernel
+from hashstream.hashers import FCOH_C
+from hashstream.hashers.gaussian_map import GaussianMap
 from hashstream.hashers.serialization import _digest, to_bytes
 
 DTYPES = {
@@ -99,13 +100,13 @@ def corpus() -> list[bytes]:
             if method.multilabel:
                 models.append(method(n_bits=9, random_state=0).partial_fit(X[:50], matrix[:50]))
         models += [
-            hs.FCOH(8, learning_rate=1e-4, center_weight=1.0, random_state=0).partial_fit(X, y),
-            hs.FCOH(8, relaxation="discrete", random_state=0).partial_fit(X, y),
+            hs.FCOH(8, learning_rate=1e-4, passes=2, random_state=0).partial_fit(X, y),
+            FCOH_C(8, random_state=0).partial_fit(X, y),
             hs.OSH(8, boost=False, random_state=0).partial_fit(X, y),
             hs.OSH(8, paper_compat=True, codebook=np.ones((2, 8)), random_state=0).partial_fit(X, y),
             hs.HCOH(8, batch_size=7, rows="ordered", random_state=0).partial_fit(X, y),
             hs.MIHash(8, reservoir_size=20, n_bins=7, random_state=0).partial_fit(X, y),
-            hs.OKH(8, feature_map=OKHKernel(9, width="published"), random_state=0).partial_fit(X, y),
+            hs.OKH(8, feature_map=GaussianMap(9, width="published"), random_state=0).partial_fit(X, y),
             hs.SketchHash(8, sketch_size=4, random_state=0).partial_fit(X),
             hs.SketchHash(8, paper_compat=True, random_state=0).partial_fit(X),
             hs.FROSH(8, sketch_size=8, random_state=0).partial_fit(X),

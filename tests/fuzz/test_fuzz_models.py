@@ -23,7 +23,7 @@ def test_the_corpus_covers_every_method_and_map() -> None:
     files = corpus()
     assert {opened(raw).name for raw in files} == set(hs.methods())
     text = " ".join(str(opened(raw).card) for raw in files)
-    assert all(f"'{name}'" in text for name in ("CenterUnit", "RBFAnchors", "OKHKernel"))
+    assert all(f"'{name}'" in text for name in ("CenterUnit", "RBFAnchors", "GaussianMap"))
     for raw in files:
         from_bytes(sealed(opened(raw)), "a file sealed again")
 

@@ -11,8 +11,9 @@ import re
 
 import numpy as np
 
-from hashstream.hashers import mihash
-from hashstream.hashers.mihash import MIHash, gradient
+from hashstream.hashers.kernels import mihash
+from hashstream.hashers.kernels.mihash import gradient
+from hashstream.hashers.mihash import MIHash
 
 TOLERANCE = 1e-6
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from hashstream.hashers.okh_kernel import OKHKernel
+from hashstream.hashers.gaussian_map import GaussianMap
 
 TOLERANCE = {"rtol": 0, "atol": 1e-9}
 
@@ -12,6 +12,6 @@ TOLERANCE = {"rtol": 0, "atol": 1e-9}
 def check(fixture: dict[str, np.ndarray], name: str) -> None:
     X = fixture["X"]
     anchors, rows = X[np.ravel(fixture["anchor_idx"])], X[np.ravel(fixture["val_idx"])]
-    kernel = OKHKernel.at(anchors, rows, width="published")
+    kernel = GaussianMap.at(anchors, rows, width="published")
     np.testing.assert_allclose(kernel.mean_squared_, float(fixture["sigma"]), **TOLERANCE, err_msg=name)
     np.testing.assert_allclose(kernel.transform(X).T, fixture["KX"], **TOLERANCE, err_msg=name)

@@ -9,9 +9,9 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import hashstream as hs
 from hashstream.checks import CHECKS, check_hasher, class_stream, state_of
-from hashstream.hashers import adapthash
-from hashstream.hashers.adapthash import AdaptHash, learn_pairs
-from hashstream.hashers.adapthash_kernel import PAIRS, Block, dense_pairs, is_wide
+from hashstream.hashers.adapthash import AdaptHash
+from hashstream.hashers.kernels import adapthash
+from hashstream.hashers.kernels.adapthash import PAIRS, Block, is_wide, learn_pairs, twin_learn_pairs
 from hashstream.hashers.registry import register
 
 register(AdaptHash)
@@ -83,10 +83,11 @@ def test_the_hinge_sees_the_rounding_of_alpha() -> None:
     W = np.eye(10)
     x = np.ones(10)
     y = np.concatenate([[-1.0, 0.5], np.ones(8)])
-    literal, moved = learn_pairs(W, np.stack([x, y]), np.array([True]), ((1 - 0.9) * 10, 9.0), 0.1, 0.0)
+    pair, tolerances = np.stack([x, y]), ((1 - 0.9) * 10, 9.0)
+    literal, _, moved = twin_learn_pairs(W, None, pair, np.array([True]), tolerances, 0.1, 0.0)
     assert moved == 1
     assert np.array_equal(np.flatnonzero((literal != W).any(axis=0)), [0])
-    ours = AdaptHash(10, alpha=0.9, orthogonality=0, init=W).fit(np.stack([x, y]), [0, 0])
+    ours = AdaptHash(10, alpha=0.9, orthogonality=0, init=W).fit(pair, [0, 0])
     np.testing.assert_allclose(ours.projection_, literal, atol=1e-12)
 
 
@@ -110,15 +111,14 @@ def test_kernel_equals_twin(dtype, lambda_: float, d: int, r: int) -> None:
     W0 = first_projection(d, r).astype(dtype)
     similar = y[0::2] == y[1::2]
     tolerances = (1 - 0.8) * r, 0.8 * r
-    expected, moved = learn_pairs(W0, X, similar, tolerances, 0.05, lambda_)
+    expected, _, moved = twin_learn_pairs(W0, None, X, similar, tolerances, 0.05, lambda_)
     tolerance = 1e-9 if dtype is np.float64 else 1e-3
-    W, dense_moved = dense_pairs(W0, X, similar, tolerances, 0.05, lambda_)
+    W, _, dense_moved = learn_pairs(W0, None, X, similar, tolerances, 0.05, lambda_)
     assert dense_moved == moved > 0
     np.testing.assert_allclose(W, expected, rtol=0, atol=tolerance)
     if is_wide(W0):
-        block = Block.of(W0).copy()
-        assert block.learn_pairs(X, similar, tolerances, 0.05, lambda_) == moved
-        W = block.projection()
+        W, block, block_moved = learn_pairs(W0, Block.of(W0), X, similar, tolerances, 0.05, lambda_)
+        assert block_moved == moved
         np.testing.assert_allclose(W, expected, rtol=0, atol=tolerance)
         np.testing.assert_allclose(block.gram, W.T @ W, rtol=0, atol=tolerance)
     assert np.array_equal(W0, first_projection(d, r).astype(dtype))

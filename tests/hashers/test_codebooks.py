@@ -8,9 +8,7 @@ import numpy as np
 import pytest
 from scipy.linalg import hadamard as scipy_hadamard
 
-from hashstream.hashers.base import initial_projection
 from hashstream.hashers.codebooks import (
-    CodewordHasher,
     check_codebook,
     grow,
     hadamard,
@@ -20,6 +18,8 @@ from hashstream.hashers.codebooks import (
     sketch,
     spanning_first,
 )
+from hashstream.hashers.codeword_hasher import CodewordHasher
+from hashstream.hashers.projections import initial_projection
 
 
 def generator(seed: int = 0) -> np.random.Generator:

@@ -14,13 +14,14 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import hashstream as hs
 from hashstream.checks import CHECKS, check_hasher, class_stream
+from hashstream.hashers import FCOH_C, FCOH_S
 
 HASHERS = [
     hs.LSH(n_bits=12),
     hs.FCOH(n_bits=12),
     hs.FCOH(n_bits=16, learning_rate=1e-4, lambda2=0.01),
-    hs.FCOH(n_bits=16, class_wise=False),
-    hs.FCOH(n_bits=16, relaxation="discrete"),
+    FCOH_S(n_bits=16),
+    FCOH_C(n_bits=16),
     hs.FCOH(n_bits=16, feature_map="center"),
     hs.FCOH(n_bits=16, feature_map=hs.features.RBFAnchors(20)),
 ]
@@ -39,7 +40,7 @@ def test_contract(hasher: hs.OnlineHasher, check) -> None:
     [
         hs.LSH(n_bits=12, random_state=0),
         hs.FCOH(n_bits=12, random_state=0),
-        hs.FCOH(n_bits=9, relaxation="discrete", random_state=0),
+        FCOH_C(n_bits=9, random_state=0),
     ],
     expected_failed_checks=lambda estimator: EXPECTED_FAILURES.get(type(estimator).__name__, {}),
 )

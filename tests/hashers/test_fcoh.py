@@ -5,12 +5,16 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import slow_fcoh
-from benchmarks.literal_fcoh import LiteralFCOH
 from sklearn.datasets import load_digits
+from tests.fuzz.model_files import opened, sealed
 
 import hashstream as hs
-from hashstream.hashers import fcoh_steps
-from hashstream.hashers.fcoh_steps import Batch, Rate, take_steps
+from hashstream.hashers import FCOH_C, FCOH_S
+from hashstream.hashers.fcoh_literal import LiteralFCOH
+from hashstream.hashers.fcoh_steps import Batch, Rate
+from hashstream.hashers.kernels import fcoh
+from hashstream.hashers.kernels.fcoh import take_steps
+from hashstream.hashers.serialization import to_bytes
 
 
 def unit_stream(n: int, d: int = 20, classes: int = 5, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
@@ -64,9 +68,8 @@ def test_equals_the_loops_over_pairs(class_wise: bool) -> None:
     W0 = first_projection(6, 7)
     batches = [(X[s : s + 16], Y[s : s + 16]) for s in range(0, 48, 16)]
     expected = slow_fcoh.learn(W0, batches, 0.01, 0.1, 0.03, class_wise)
-    ours = hs.FCOH(
-        7, learning_rate=0.01, lambda1=0.1, lambda2=0.03, batch_size=16, init=W0, class_wise=class_wise
-    ).fit(X, y)
+    method = hs.FCOH if class_wise else FCOH_S
+    ours = method(7, learning_rate=0.01, lambda1=0.1, lambda2=0.03, batch_size=16, init=W0).fit(X, y)
     np.testing.assert_allclose(ours.projection_, expected, rtol=0, atol=1e-10)
 
 
@@ -77,7 +80,7 @@ def test_class_wise_and_batch_wise_differ_only_in_second_order() -> None:
 
     def difference(mu: float) -> float:
         settings = {"learning_rate": mu, "lambda1": 0.1, "lambda2": 0.01, "init": W0}
-        one, other = (hs.FCOH(8, class_wise=wise, **settings).fit(X, y) for wise in (True, False))
+        one, other = (method(8, **settings).fit(X, y) for method in (hs.FCOH, FCOH_S))
         return float(np.abs(one.projection_ - other.projection_).max())
 
     assert 50 < difference(1e-5) / difference(1e-6) < 200
@@ -89,14 +92,14 @@ def test_discrete_variant_equals_its_definition(seed: int) -> None:
     W = W0 = first_projection(9, 6, seed)
     for c in range(3):
         W = slow_fcoh.discrete_step(W, X, y, c, 0.1, 0.02, nu=2.0, ridge=10.0, sweeps=3)
-    ours = hs.FCOH(6, relaxation="discrete", lambda1=0.1, lambda2=0.02, fit_weight=2.0, ridge=10.0, init=W0)
+    ours = FCOH_C(6, lambda1=0.1, lambda2=0.02, fit_weight=2.0, ridge=10.0, init=W0)
     np.testing.assert_allclose(ours.fit(X, y).projection_, W, rtol=0, atol=1e-10)
 
 
 # ---- the kernel and its twin
 
 
-@pytest.mark.skipif(not fcoh_steps.KERNEL, reason="installed without a C compiler: only the twin is there")
+@pytest.mark.skipif(not fcoh.KERNEL, reason="installed without a C compiler: only the twin is there")
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 @pytest.mark.parametrize("automatic", [False, True])
 @pytest.mark.parametrize("class_wise", [True, False])
@@ -125,7 +128,7 @@ def test_kernel_equals_twin(monkeypatch, dtype, automatic, class_wise, n, classe
         return take_steps(batch, rate), batch.P, rate
 
     C, P, rate = run()
-    monkeypatch.setattr(fcoh_steps, "KERNEL", {})
+    monkeypatch.setattr(fcoh, "KERNEL", {})
     twin_C, twin_P, twin_rate = run()
     tolerance = 1e-9 if dtype is np.float64 else 2e-3
     np.testing.assert_allclose(C, twin_C, rtol=tolerance, atol=tolerance)
@@ -162,7 +165,7 @@ MARGIN = 0.1
 
 @pytest.mark.parametrize("lambdas", LAMBDAS, ids=str)
 @pytest.mark.parametrize("centred", [False, True])
-@pytest.mark.parametrize("n_bits", [8, 16, 32, 64, 128, 256] if fcoh_steps.KERNEL else [8, 32])
+@pytest.mark.parametrize("n_bits", [8, 16, 32, 64, 128, 256] if fcoh.KERNEL else [8, 32])
 def test_auto_holds_for_all_features(digits, n_bits: int, centred: bool, lambdas: dict) -> None:
     """Clearly better than a random projection of the same features, and the same whatever their scale."""
     X, y = digits
@@ -239,8 +242,8 @@ def test_auto_with_lambdas_beyond_the_precision_raises() -> None:
 
 def test_a_batch_without_any_label_moves_nothing_but_the_mean() -> None:
     X, Y = label_stream(40)
-    for settings in ({}, {"class_wise": False}, {"relaxation": "discrete"}):
-        hasher = hs.FCOH(8, random_state=0, **settings).fit(X, Y)
+    for method in (hs.FCOH, FCOH_S, FCOH_C):
+        hasher = method(8, random_state=0).fit(X, Y)
         before = hasher.iterate_
         hasher.partial_fit(X, np.zeros_like(Y))
         assert np.array_equal(hasher.iterate_, before)
@@ -317,25 +320,26 @@ def test_multilabel_equals_its_definition(class_wise: bool) -> None:
     W0 = first_projection(6, 5)
     batches = [(X[s : s + 12], Y[s : s + 12].astype(bool)) for s in range(0, 36, 12)]
     expected = slow_fcoh.learn(W0, batches, 0.01, 0.1, 0.03, class_wise)
-    ours = hs.FCOH(
-        5, learning_rate=0.01, lambda1=0.1, lambda2=0.03, batch_size=12, init=W0, class_wise=class_wise
-    ).fit(X, Y)
+    method = hs.FCOH if class_wise else FCOH_S
+    ours = method(5, learning_rate=0.01, lambda1=0.1, lambda2=0.03, batch_size=12, init=W0).fit(X, Y)
     np.testing.assert_allclose(ours.projection_, expected, rtol=0, atol=1e-10)
 
 
 @pytest.mark.parametrize(
-    "settings", [{"learning_rate": 1e-3}, {}, {"class_wise": False}, {"relaxation": "discrete"}], ids=str
+    ("method", "settings"), [(hs.FCOH, {"learning_rate": 1e-3}), (hs.FCOH, {}), (FCOH_S, {}), (FCOH_C, {})]
 )
 @pytest.mark.parametrize("kernel", [True, False])
-def test_one_label_a_row_is_the_single_label_path(monkeypatch, settings: dict, kernel: bool) -> None:
+def test_one_label_per_row_is_the_single_label_path(
+    monkeypatch, method, settings: dict, kernel: bool
+) -> None:
     """Also through the steps of the multi-label path itself, which a batch of single labels would not take."""
     X, y = unit_stream(300)
     Y = np.eye(5, dtype=int)[y]
-    single = hs.FCOH(16, random_state=0, **settings).fit(X, y)
+    single = method(16, random_state=0, **settings).fit(X, y)
     assert single.classes_ == list(range(5))
     if not kernel:
         monkeypatch.setattr(hs.FCOH, "_single_labels", staticmethod(lambda labels: labels))
-    matrix = hs.FCOH(16, random_state=0, **settings).fit(X, Y)
+    matrix = method(16, random_state=0, **settings).fit(X, Y)
     np.testing.assert_allclose(matrix.projection_, single.projection_, rtol=0, atol=1e-9)
 
 
@@ -386,28 +390,53 @@ def test_many_absent_classes_stand_in_by_a_bounded_draw() -> None:
 
 
 @pytest.mark.parametrize(
-    "parameters",
+    ("method", "parameters"),
     [
-        {"learning_rate": 0},
-        {"learning_rate": "fast"},
-        {"learning_rate": np.nan},
-        {"lambda1": -1},
-        {"lambda2": "some"},
-        {"gradient_scale": "rows"},
-        {"relaxation": "full"},
-        {"relaxation": "discrete", "class_wise": False},
-        {"center_weight": -0.5},
-        {"passes": 0},
-        {"sweeps": 0},
-        {"fit_weight": 0},
-        {"ridge": -1},
-        {"horizon": 0},
-        {"class_wise": "no"},
-        {"passes": 2**64},
+        (hs.FCOH, {"learning_rate": 0}),
+        (hs.FCOH, {"learning_rate": "fast"}),
+        (hs.FCOH, {"learning_rate": np.nan}),
+        (hs.FCOH, {"lambda1": -1}),
+        (hs.FCOH, {"lambda2": "some"}),
+        (hs.FCOH, {"gradient_scale": "rows"}),
+        (hs.FCOH, {"passes": 0}),
+        (hs.FCOH, {"passes": 2**64}),
+        (hs.FCOH, {"horizon": 0}),
+        (FCOH_S, {"passes": 0}),
+        (FCOH_C, {"lambda1": -1}),
+        (FCOH_C, {"sweeps": 0}),
+        (FCOH_C, {"fit_weight": 0}),
+        (FCOH_C, {"ridge": -1}),
     ],
-    ids=str,
 )
-def test_bad_settings(parameters: dict) -> None:
+def test_bad_settings(method: type[hs.FCOH], parameters: dict) -> None:
     X, y = unit_stream(20)
     with pytest.raises(ValueError, match=next(iter(parameters))):
-        hs.FCOH(8, **parameters).fit(X, y)
+        method(8, **parameters).fit(X, y)
+
+
+def test_models_saved_before_the_variants_were_classes(tmp_path) -> None:
+    """The variants were parameters of FCOH; a file from then is read as the class that they are now."""
+    X, y = unit_stream(60)
+    before = {
+        "center_weight": "auto",
+        "class_wise": True,
+        "relaxation": "semi",
+        "passes": "auto",
+        "horizon": 50_000,
+    }
+    before |= {"sweeps": 3, "fit_weight": {"float": (1.0).hex()}, "ridge": {"float": (10.0).hex()}}
+    before |= {"learning_rate": "auto", "gradient_scale": "none"}
+    for method, change in (
+        (hs.FCOH, {}),
+        (FCOH_S, {"class_wise": False}),
+        (FCOH_C, {"relaxation": "discrete"}),
+    ):
+        hasher = method(8, random_state=0).fit(X, y)
+        parts = opened(to_bytes(hasher))
+        parts.hasher["object"] = "FCOH"
+        parts.hasher["parameters"].update(before | change)
+        (tmp_path / "model").write_bytes(sealed(parts))
+        loaded = hs.load(tmp_path / "model")
+        assert type(loaded) is method
+        assert hs.checks.state_of(loaded) == hs.checks.state_of(hasher)
+        assert loaded.get_params() == hasher.get_params()

@@ -10,9 +10,9 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import hashstream as hs
 from hashstream.checks import CHECKS, check_hasher, state_of
-from hashstream.hashers import okh_pairs
+from hashstream.hashers.gaussian_map import GaussianMap
+from hashstream.hashers.kernels import okh as kernel_of_okh
 from hashstream.hashers.okh import OKH
-from hashstream.hashers.okh_kernel import OKHKernel
 from hashstream.hashers.registry import register
 
 register(OKH)
@@ -41,8 +41,8 @@ def learned(hasher: hs.OnlineHasher) -> dict:
     [
         OKH(n_bits=16),
         OKH(n_bits=12, feature_map=None),
-        OKH(n_bits=12, feature_map=OKHKernel(20, width="published")),
-        OKH(n_bits=9, C=1.0, alpha=0.5, similar_slack=0.1, feature_map=OKHKernel(20)),
+        OKH(n_bits=12, feature_map=GaussianMap(20, width="published")),
+        OKH(n_bits=9, C=1.0, alpha=0.5, similar_slack=0.1, feature_map=GaussianMap(20)),
     ],
     ids=repr,
 )
@@ -92,13 +92,13 @@ def test_a_long_step_reaches_the_zero_loss_codes() -> None:
         h_i, h_j = [slow_okh.sign(p) for p in p_i], [slow_okh.sign(p) for p in p_j]
         R = slow_okh.similarity_loss(h_i, h_j, s, 0, 5.6)
         g_i, g_j = slow_okh.zero_loss_codes(p_i, p_j, s, 0, 5.6)
-        W, moved = okh_pairs.learn_pairs(W, X[2 * t : 2 * t + 2], similar[t : t + 1], (0, 5.6), 1e9)
+        W, moved = kernel_of_okh.learn_pairs(W, X[2 * t : 2 * t + 2], similar[t : t + 1], (0, 5.6), 1e9)
         assert moved == (R > 0)
         won = slow_okh.score(W, x_i, x_j, g_i, g_j) - slow_okh.score(W, x_i, x_j, h_i, h_j)
         np.testing.assert_allclose(won, np.sqrt(R), atol=1e-9)
 
 
-@pytest.mark.skipif(not okh_pairs.KERNEL, reason="installed without a C compiler: only the twin is there")
+@pytest.mark.skipif(not kernel_of_okh.KERNEL, reason="installed without a C compiler: only the twin is there")
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 @pytest.mark.parametrize("C", [1e-3, 1.0])
 @pytest.mark.parametrize(("d", "r"), [(1, 3), (5, 1), (20, 7), (13, 40), (301, 32), (33, 70)])
@@ -108,8 +108,8 @@ def test_kernel_equals_twin(dtype, C: float, d: int, r: int) -> None:
     X[6] = X[10] = X[11] = 0  # rows without direction must do no harm
     W0 = np.random.default_rng(1).standard_normal((d, r)).astype(dtype)
     before = W0.copy()
-    W, moved = okh_pairs.learn_pairs(W0, X, similar, (0.0, 0.7 * r), C)
-    expected, expected_moved = okh_pairs.twin(W0, X, similar, (0.0, 0.7 * r), C)
+    W, moved = kernel_of_okh.learn_pairs(W0, X, similar, (0.0, 0.7 * r), C)
+    expected, expected_moved = kernel_of_okh.twin_learn_pairs(W0, X, similar, (0.0, 0.7 * r), C)
     assert moved == expected_moved > 0
     np.testing.assert_allclose(W, expected, rtol=0, atol=1e-9 if dtype is np.float64 else 1e-4)
     assert np.array_equal(W0, before)
@@ -119,7 +119,7 @@ def test_the_twin_serves_where_there_is_no_kernel(monkeypatch) -> None:
     X, similar = pairs(100, 9)
     y = np.ravel([(0, 0) if alike else (0, 1) for alike in similar])
     ours = OKH(8, random_state=0, feature_map=None).fit(X, y)
-    monkeypatch.setattr(okh_pairs, "KERNEL", {})
+    monkeypatch.setattr(kernel_of_okh, "KERNEL", {})
     twin = OKH(8, random_state=0, feature_map=None).fit(X, y)
     np.testing.assert_allclose(ours.projection_, twin.projection_, rtol=0, atol=1e-9)
     assert ours.version_ == twin.version_
@@ -198,7 +198,7 @@ def test_from_paper() -> None:
 @pytest.mark.parametrize(("width", "expected"), [("mean", "m"), ("published", "m**2"), (3.5, "3.5")])
 def test_map_by_its_definition(width, expected: str) -> None:
     X = np.random.default_rng(0).standard_normal((90, 5)) + 100
-    kernel = OKHKernel(20, width=width).warm_up(X, np.random.default_rng(1))
+    kernel = GaussianMap(20, width=width).warm_up(X, np.random.default_rng(1))
     anchors = kernel.anchors_ + kernel.origin_
     places = [int(np.abs(X - anchor).sum(axis=1).argmin()) for anchor in anchors]
     assert len(set(places)) == 20
@@ -216,7 +216,7 @@ def test_map_by_its_definition(width, expected: str) -> None:
 def test_map_of_few_rows(rows: int) -> None:
     X = np.random.default_rng(0).standard_normal((rows, 5)).astype(np.float32)
     with pytest.warns(UserWarning, match="anchors|warmed up"):
-        kernel = OKHKernel().warm_up(X, np.random.default_rng(1))
+        kernel = GaussianMap().warm_up(X, np.random.default_rng(1))
     features = kernel.transform(X)
     assert features.dtype == np.float32
     assert np.isfinite(features).all()
@@ -226,7 +226,7 @@ def test_map_of_few_rows(rows: int) -> None:
 def test_map_takes_at_most_2000_rows_for_its_width() -> None:
     X = np.zeros((4100, 1))
     X[2050:, 0] = np.arange(2050)
-    kernel = OKHKernel(1).warm_up(X, np.random.default_rng(1))
+    kernel = GaussianMap(1).warm_up(X, np.random.default_rng(1))
     assert kernel.mean_squared_ != np.mean(np.arange(2050) ** 2)
 
 
@@ -234,15 +234,15 @@ def test_map_takes_at_most_2000_rows_for_its_width() -> None:
 def test_bad_map(parameters: dict) -> None:
     X, _ = pairs(50, 4)
     with pytest.raises(ValueError, match=next(iter(parameters))):
-        OKH(8, feature_map=OKHKernel(**parameters)).fit(X, np.zeros(100))
+        OKH(8, feature_map=GaussianMap(**parameters)).fit(X, np.zeros(100))
 
 
 def test_map_serves_other_methods_by_name_and_is_loaded(tmp_path) -> None:
     X, _ = pairs(100, 6)
-    hasher = hs.LSH(8, feature_map=OKHKernel(30), random_state=0).fit(X)
+    hasher = hs.LSH(8, feature_map=GaussianMap(30), random_state=0).fit(X)
     hs.save(hasher, tmp_path / "hasher")
     loaded = hs.load(tmp_path / "hasher")
     assert np.array_equal(loaded.transform(X), hasher.transform(X))
     assert isinstance(
-        hs.LSH(8, feature_map="okh", batch_size=800).fit(np.tile(X, (4, 1))).feature_map_, OKHKernel
+        hs.LSH(8, feature_map="okh", batch_size=800).fit(np.tile(X, (4, 1))).feature_map_, GaussianMap
     )

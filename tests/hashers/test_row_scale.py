@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import hashstream as hs
+from hashstream.hashers import FCOH_C
 from hashstream.hashers.row_scale import MOVED, RowScale, times_power_of_two
 
 TRAIN, QUERIES = 1000, 150
@@ -134,8 +135,8 @@ def test_literal_learning_is_left_alone() -> None:
     """A float `learning_rate` and the discrete variant follow the paper, whatever the rows."""
     X, y = classes(0, np.float64)
     X[3] *= 50
-    for settings in ({"learning_rate": 1e-9}, {"relaxation": "discrete"}):
-        hasher = hs.FCOH(8, random_state=0, **settings).fit(X[:100], y[:100])
+    for hasher in (hs.FCOH(8, learning_rate=1e-9, random_state=0), FCOH_C(8, random_state=0)):
+        hasher.fit(X[:100], y[:100])
         np.testing.assert_allclose(
             hasher.class_means_[0], X[:100][y[:100] == hasher.classes_[0]].mean(axis=0)
         )

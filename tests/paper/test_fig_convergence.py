@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from small_studies import small_study
 
-from hashstream.hashers import FCOH
+from hashstream.hashers import FCOH, FCOH_C, FCOH_S
 from hashstream.paper.experiments import fig_convergence
 from hashstream.paper.experiments.fig_convergence import EXPERIMENT
 from hashstream.paper.two_class_problem import STEPS, code_loss, curvature, draw, loss, path
@@ -45,7 +45,7 @@ def test_semi_relaxed_paths_are_fcoh_s(name: str, class_wise: bool) -> None:
         start = draw(seed)
         mu = STEPS[name][1] / curvature(start.batches[0][0])
         settings = {"learning_rate": mu, "lambda1": 1.0, "lambda2": 1.0, "gradient_scale": "none"}
-        hasher = FCOH(1, init=start.w[:, None], class_wise=class_wise, **settings)
+        hasher = (FCOH if class_wise else FCOH_S)(1, init=start.w[:, None], **settings)
         points = list(path(name, start, class_wise, batches=3))
         for batch, (X, y) in enumerate(start.batches[:3], 1):
             hasher.partial_fit(X, y)
@@ -56,7 +56,7 @@ def test_semi_relaxed_paths_are_fcoh_s(name: str, class_wise: bool) -> None:
 def test_dcc_paths_are_those_of_the_discrete_variant() -> None:
     for seed in range(5):
         start = draw(seed)
-        hasher = FCOH(1, init=start.w[:, None], relaxation="discrete", lambda1=1.0, lambda2=1.0)
+        hasher = FCOH_C(1, init=start.w[:, None], lambda1=1.0, lambda2=1.0)
         points = list(path("DCC", start, True, batches=2))
         for batch, (X, y) in enumerate(start.batches[:2], 1):
             hasher.partial_fit(X, y)

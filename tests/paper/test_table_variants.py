@@ -7,20 +7,19 @@ from pathlib import Path
 import pytest
 from small_studies import small_study
 
-from hashstream.hashers import BSODH, FCOH
+from hashstream.hashers import BSODH, FCOH, FCOH_C, FCOH_S
 from hashstream.paper import Value
 from hashstream.paper.experiments.table_variants import EXPERIMENT, finding, variants
 
 
 def test_rows_are_the_paper_s_variants() -> None:
-    made = {(one.row, one.settings): one.method(n_bits=32, **one.changes) for one in variants("mnist")}
+    made = {(one.row, one.settings): one.method(n_bits=32) for one in variants("mnist")}
     assert isinstance(made["BSODH", "paper"], BSODH)
     for settings in ("paper", "auto"):
         whole, full = made["FCOH_S", settings], made["FCOH", settings]
-        assert (whole.class_wise, whole.relaxation) == (False, "semi")
-        assert (full.class_wise, full.relaxation) == (True, "semi")
-    discrete = made["FCOH_C", "paper"]
-    assert (discrete.class_wise, discrete.relaxation) == (True, "discrete")
+        assert (type(whole), type(full)) == (FCOH_S, FCOH)
+        assert whole.get_params() == full.get_params()
+    assert isinstance(made["FCOH_C", "paper"], FCOH_C)
     assert {made[row, "paper"].lambda2 for row in ("FCOH_S", "FCOH_C", "FCOH")} == {0.01}
     assert made["FCOH", "auto"].get_params() == FCOH(32).get_params()
 
@@ -65,7 +64,7 @@ def test_no_difference_is_taken_from_other_data(tmp_path: Path) -> None:
 
 def test_a_variant_that_diverged_says_so(tmp_path: Path) -> None:
     study = small_study(tmp_path, name="mnist")
-    study.add("paper", "FCOH[paper](class_wise=False)", 32, 0, 300, diverged_rows=300.0)
+    study.add("paper", "FCOH_S[paper]", 32, 0, 300, diverged_rows=300.0)
     study.add("paper", "FCOH[paper]", 32, 0, 600, **{"mAP[paper]": 0.5})
     section = EXPERIMENT.show(study)
     rows = {row[:2]: row for row in section.sheets[0].rows}

@@ -1,4 +1,4 @@
-/* The pairs of AdaptHash: with W = base S + Z^T C, and as they are written. hashers/adapthash_kernel.py says when and
+/* The pairs of AdaptHash: with W = base S + Z^T C, and as they are written. hashers/kernels/adapthash.py says when and
  * why, and what the parts mean. */
 #include <math.h>
 #include <stdint.h>

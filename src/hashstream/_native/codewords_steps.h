@@ -1,7 +1,7 @@
 /* Steps towards codewords, for one number type and one instruction set.
  *
  * Included several times by codewords.c with REAL (float or double), NAME(x) (adds the suffix) and TARGET (a function
- * attribute) defined. The NumPy twin, hashers/codeword_steps.py, is the readable form.
+ * attribute) defined. The NumPy twin, hashers/kernels/codewords.py, is the readable form.
  */
 
 #define LANES ((int64_t)(32 / sizeof(REAL)))

@@ -1,7 +1,7 @@
 /* The steps of MIHash, for one number type and one instruction set.
  *
  * Included several times by mihash.c with REAL (float or double), NAME(x) (adds the suffix) and TARGET (a function
- * attribute) defined. The NumPy twin, hashers/mihash.py, has the equations.
+ * attribute) defined. The NumPy twin, hashers/kernels/mihash.py, has the equations.
  */
 
 #include "product.h"

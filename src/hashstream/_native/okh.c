@@ -1,4 +1,4 @@
-/* The pairs of OKH; hashers/okh.py has the steps, hashers/okh_pairs.py the NumPy twin. */
+/* The pairs of OKH; hashers/okh.py has the steps, hashers/kernels/okh.py the NumPy twin. */
 #include <math.h>
 #include <stdint.h>
 #include <stdlib.h>

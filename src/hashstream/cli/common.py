@@ -54,7 +54,7 @@ def fail(message: object, code: int = 2) -> NoReturn:
 def choose(names: str) -> dict[str, Callable[..., Any]]:
     """Parse a list of methods such as `fcoh,LSH,my_module:MyMethod,mine.py:MyMethod`, or `all`."""
     every: dict[str, Callable[..., Any]] = dict(registry())
-    known = {name.lower(): name for name in every}
+    known = {name.lower(): (name, method) for name, method in registry(variants=True).items()}
     if names.strip().lower() == "all":
         return every
     chosen: dict[str, Callable[..., Any]] = {}
@@ -63,7 +63,8 @@ def choose(names: str) -> dict[str, Callable[..., Any]]:
             method = import_method(name)
             chosen[method.__name__] = method
         elif name.lower() in known:
-            chosen[known[name.lower()]] = every[known[name.lower()]]
+            name, method = known[name.lower()]
+            chosen[name] = method
         else:
             raise ValueError(
                 f"there is no method {name}: choose from {', '.join(every)}, or module:Class, or file.py:Class"
@@ -115,7 +116,7 @@ def import_method(name: str) -> type[Any]:
         raise ValueError(f"{name}: another module named {file.stem} is imported already: rename the file")
     if not hasattr(found, attribute):
         raise ValueError(f"{name}: there is no {attribute or 'name'} in {found.__name__}")
-    method = getattr(found, attribute)
+    method: type[Any] = getattr(found, attribute)
     try:
         return register(method)
     except TypeError as error:
@@ -141,7 +142,7 @@ def check_settings(
     """Raise ValueError, before data are loaded, if a method does not accept one of the code lengths or settings."""
     for method in methods.values():
         for bits in lengths:
-            method(n_bits=bits, random_state=0, **given)._check_parameters()
+            method(n_bits=bits, random_state=0, **given).check_parameters()
 
 
 def settings(

@@ -70,7 +70,7 @@ def create(
         for pair in settings or []:
             if pair.partition("=")[0].strip() in ("n_bits", "random_state"):
                 raise ValueError(f"--set {pair}: this is what --bits and --seed decide")
-        if method.lower() not in map(str.lower, methods()):
+        if method.lower() not in map(str.lower, methods(variants=True)):
             raise ValueError(f"there is no method {method}: choose from {', '.join(methods())}")
         ((name, cls),) = choose(method).items()
         given = parse_settings(settings or [], {name: cls})

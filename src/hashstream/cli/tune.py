@@ -70,7 +70,7 @@ def tune(
             raise ValueError(f"--method {method}: tune one method at a time")
         ((name, maker),) = chosen.items()
         given = parse_settings(settings or [], chosen)
-        values = _grid(grid or [], chosen) or tuning.GRIDS.get(name, {})
+        values = _grid(grid or [], chosen) or getattr(maker, "tuning_grid", {})
         if not values:
             raise ValueError(
                 f"{name} has no default grid: give values to try, as --try batch_size=50,100,200"

@@ -7,8 +7,8 @@
     best = evaluate.tune("FCOH", FCOH, data, results, bits=32)[0]
     best.settings, best.mean
 
-The paper advises powers of ten for lambda1, lambda2 and the learning rate; `GRIDS` has them. FCOH's defaults need none
-of this: `learning_rate="auto"` finds every step by itself.
+What is tried by default is the method's `tuning_grid`: for FCOH the powers of ten that the paper advises for lambda1,
+lambda2 and the learning rate. FCOH's defaults need none of this: `learning_rate="auto"` chooses every step.
 """
 
 from __future__ import annotations
@@ -18,7 +18,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import inf, isnan, nan
 from statistics import mean, stdev
-from types import MappingProxyType
 from typing import Any
 
 from hashstream.evaluate.bench import JobProgress, run
@@ -26,40 +25,10 @@ from hashstream.evaluate.job import Job
 from hashstream.evaluate.protocols import PreparedDataset, Streamed, Validation, metric_row
 from hashstream.evaluate.results import Results
 
-__all__ = ["GRIDS", "Trial", "check_metric", "jobs_of", "share_of_queries_seen", "trials", "tune"]
+__all__ = ["Trial", "check_metric", "jobs_of", "share_of_queries_seen", "trials", "tune"]
 
 Grid = Mapping[str, Sequence[Any]]
 """Values to try, by the parameter's name."""
-
-TENS = (1e-1, 1e-2, 1e-3, 1e-4, 1e-5)
-RATES = (1.0, 0.5, 0.2, 0.1, 0.05, 0.02, 0.01)
-
-GRIDS: Mapping[str, Grid] = MappingProxyType(
-    {
-        "FCOH": {"lambda1": TENS, "lambda2": TENS, "learning_rate": TENS},
-        "OKH": {"C": (1.0, 0.1, 0.01, 0.001, 0.0001), "alpha": (0.1, 0.3, 0.5, 0.7)},
-        "SketchHash": {"sketch_size": (100, 200, 400), "batch_size": (50, 200, 1000)},
-        "FROSH": {"sketch_size": (100, 200, 400), "batch_size": (256, 1024, 4096)},
-        "AdaptHash": {
-            "alpha": (0.7, 0.8, 0.9),
-            "learning_rate": (0.2, 0.1, 0.05, 0.01),
-            "orthogonality": (0.1, 0.01, 0.001),
-        },
-        "OSH": {"learning_rate": RATES},
-        "MIHash": {"learning_rate": (10.0, 3.0, 1.0, 0.3, 0.1), "steepness": ("auto", 1.0, 10.0)},
-        "HCOH": {"learning_rate": RATES, "batch_size": (1, 10)},
-        "HMOH": {"learning_rate": RATES, "batch_size": (1, 10)},
-        "BSODH": {
-            "eta_s": (1.0, 1.2, 1.5),
-            "eta_d": (0.0, 0.2, 0.5),
-            "sigma": (0.2, 0.5, 0.8),
-            "ridge": (0.3, 0.6, 0.9),
-        },
-        "RidgeHash": {"ridge": (10.0, 3.0, 1.0, 0.3, 0.1, 0.01), "forgetting": (1.0, 0.9999, 0.999)},
-        "ClassifierHash": {"learning_rate": (100.0, 30.0, 10.0, 3.0, 1.0, 0.3), "batch_size": (1, 10, 100)},
-    }
-)
-"""What is tried where nobody says otherwise, for each method that has something to choose."""
 
 
 @dataclass(frozen=True)
@@ -140,7 +109,7 @@ def tune(
     """Measure every combination of settings under the protocol `Validation`, and return them, the best first.
 
     name, method: its name in the results, and the callable that returns the hasher.
-    grid: values to try; by default those of `GRIDS`. The method's defaults, with `settings`, are tried as well.
+    grid: values to try; by default the method's `tuning_grid`. Its defaults, with `settings`, are tried as well.
     settings: the same in every trial.
     by: the metric that decides, one of `Validation`'s. Tied distances count as the mean over all orders, so the order
         of the database has no influence.
@@ -151,9 +120,9 @@ def tune(
     protocol = Validation()
     check_metric(by)
     if grid is None:
-        grid = GRIDS.get(name, {})
+        grid = getattr(method, "tuning_grid", {})
     if not grid:
-        raise ValueError(f"{name} has no default grid: pass grid= with the values to try")
+        raise ValueError(f"{name} has no tuning_grid: pass grid= with the values to try")
     tried = trials(grid, settings)
     jobs = jobs_of(name, method, tried, bits=bits, runs=runs)
     run(jobs, data, results, protocol=protocol, ties="aware", workers=workers, watch=watch)

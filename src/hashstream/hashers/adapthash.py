@@ -17,28 +17,31 @@ the pair is (f(v)^T f(u) - r s)^2, and lambda/4 |W^T W - I|_F^2 keeps the hash f
 h(z) = e^-z / (1 + e^-z)^2 is half of f'(z); the factor 2 is written out, as in the authors' published code, which also
 leaves the last term unscaled by eta. Both are kept, so that eta and lambda mean what they mean there.
 
-We depart from it in nothing that shows in the result. `learn_pairs` below is these equations, one pair after the other,
-at O(d r^2) for each pair that moves W. `adapthash_kernel.py` has them in C and, where d is large, computes the same W
-in O(d r + r^3) for a pair.
+Nothing here departs from that code in a way that shows in the result. `kernels/adapthash.py` takes these steps.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from scipy.special import expit
+from numpy.typing import ArrayLike
 
-from hashstream.hashers.adapthash_kernel import KERNEL, PAIRS, Block, dense_pairs, is_wide
-from hashstream.hashers.base import initial_projection
 from hashstream.hashers.errors import DivergenceError
+from hashstream.hashers.features import FeatureMapLike
+from hashstream.hashers.generators import RandomState
+from hashstream.hashers.kernels.adapthash import PAIRS, Block, is_wide, learn_pairs
 from hashstream.hashers.pairs import PairHasher
+from hashstream.hashers.projections import initial_projection
+from hashstream.hashers.registry import register
 from hashstream.hashers.state_fields import Array, Field, Whole
-from hashstream.hashers.validation import is_positive
+from hashstream.hashers.validation import check_number, settings_for
 
 __all__ = ["AdaptHash"]
 
 
+@register
 class AdaptHash(PairHasher):
     """Adaptive hashing: a step for each pair of rows whose codes are too far apart, or too near.
 
@@ -67,7 +70,7 @@ class AdaptHash(PairHasher):
     waiting_, waiting_class_ : (1, d) array, int
         The row that waits for its partner, where the stream stopped between the two rows of a pair.
     base_, gram_, mixing_, samples_, filled_
-        Where d is large, W as the compiled loop keeps it between calls (`Block` in `adapthash_kernel.py`).
+        Where d is large, W as the compiled loop keeps it between calls (`Block` in `kernels/adapthash.py`).
 
     Notes
     -----
@@ -87,6 +90,13 @@ class AdaptHash(PairHasher):
 
     reference = "Cakir and Sclaroff, ICCV 2015"
     state_size = "2 d r + 64 d + 2 r^2 + 64 r"
+    colour = "#3aa0dc"
+    marker = "P"
+    tuning_grid: ClassVar[Mapping[str, Sequence[Any]]] = {
+        "alpha": (0.7, 0.8, 0.9),
+        "learning_rate": (0.2, 0.1, 0.05, 0.01),
+        "orthogonality": (0.1, 0.01, 0.001),
+    }
     state_fields: ClassVar[dict[str, Field]] = {
         "projection_": Array("d r"),
         "base_": Array("d r", optional=True),
@@ -104,9 +114,9 @@ class AdaptHash(PairHasher):
         learning_rate: float = 0.1,
         orthogonality: float = 0.01,
         batch_size: int = 1000,
-        init: Any = None,
-        feature_map: Any = None,
-        random_state: Any = None,
+        init: ArrayLike | None = None,
+        feature_map: FeatureMapLike = None,
+        random_state: RandomState = None,
     ) -> None:
         self.n_bits = n_bits
         self.alpha = alpha
@@ -125,20 +135,15 @@ class AdaptHash(PairHasher):
             "cifar10": {"alpha": 0.9, "orthogonality": 0.01, "learning_rate": 0.1},
             "places205": {"alpha": 0.9, "orthogonality": 0.01, "learning_rate": 0.1},
         }
-        if dataset not in settings:
-            raise ValueError(f"the paper has settings for {', '.join(settings)}, not for {dataset!r}")
-        return cls(n_bits, **{**settings[dataset], **changes})
+        return cls(n_bits, **{**settings_for(dataset, settings), **changes})
 
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
-        if not is_positive(self.alpha, zero=True) or self.alpha > 1:
-            raise ValueError(f"alpha must be a number from 0 to 1, not {self.alpha!r}")
-        if not is_positive(self.learning_rate):
-            raise ValueError(f"learning_rate must be a positive number, not {self.learning_rate!r}")
-        if not is_positive(self.orthogonality, zero=True):
-            raise ValueError(f"orthogonality must be a number of at least 0, not {self.orthogonality!r}")
+    def check_parameters(self) -> None:
+        super().check_parameters()
+        check_number("alpha", self.alpha, zero=True, most=1)
+        check_number("learning_rate", self.learning_rate)
+        check_number("orthogonality", self.orthogonality, zero=True)
 
-    def _check_state(self) -> None:
+    def check_state(self) -> None:
         block = [name for name in ("base_", "gram_", "mixing_", "samples_", "filled_") if hasattr(self, name)]
         if len(block) != 5 * is_wide(self.projection_):
             raise ValueError(
@@ -150,22 +155,23 @@ class AdaptHash(PairHasher):
             )
 
     def _start_pairs(self, X: np.ndarray) -> None:
-        self._keep(initial_projection(self.init, self.rng_, X.shape[1], self.n_bits, X.dtype))
+        W = initial_projection(self.init, self.rng_, X.shape[1], self.n_bits, X.dtype)
+        self._keep(W, Block.of(W) if is_wide(W) else None)
 
     def _learn_pairs(self, X: np.ndarray, similar: np.ndarray) -> int:
         # As the published code computes them: 1 - 0.9 is not 0.1, and ceil(l) sees the difference.
         tolerances = (1 - self.alpha) * self.n_bits, self.alpha * self.n_bits
-        settings = tolerances, float(self.learning_rate), float(self.orthogonality)
-        if KERNEL and is_wide(self.projection_):
-            block = Block(self.base_, self.gram_, self.mixing_, self.samples_, self.filled_).copy()
-            moved = block.learn_pairs(X, similar, *settings)
-            if moved:
-                self._keep(block.projection(), block)
-        else:
-            pairs = dense_pairs if KERNEL else learn_pairs
-            W, moved = pairs(self.projection_, X, similar, *settings)
-            if moved:
-                self._keep(W)
+        W, block, moved = learn_pairs(
+            self.projection_,
+            self._block() if is_wide(self.projection_) else None,
+            X,
+            similar,
+            tolerances,
+            float(self.learning_rate),
+            float(self.orthogonality),
+        )
+        if moved:
+            self._keep(W, block)
         if moved:
             lengths = np.einsum("ij,ij->j", self.projection_, self.projection_)
             if not (np.abs(lengths - 1) < 0.1).all():
@@ -175,47 +181,11 @@ class AdaptHash(PairHasher):
                 )
         return moved
 
-    def _keep(self, W: np.ndarray, block: Block | None = None) -> None:
+    def _block(self) -> Block:
+        return Block(self.base_, self.gram_, self.mixing_, self.samples_, self.filled_)
+
+    def _keep(self, W: np.ndarray, block: Block | None) -> None:
         self.projection_ = W
-        if is_wide(W):
-            block = block or Block.of(W)
+        if block is not None:
             self.base_, self.gram_, self.mixing_ = block.base, block.gram, block.mixing
             self.samples_, self.filled_ = block.samples, block.filled
-
-
-def learn_pairs(
-    W: np.ndarray,
-    X: np.ndarray,
-    similar: np.ndarray,
-    tolerances: tuple[float, float],
-    eta: float,
-    lambda_: float,
-) -> tuple[np.ndarray, int]:
-    """The equations at the head of this file, pair by pair: the W after all pairs, and how many moved it.
-
-    W : (d, r); X : (2n, d) pairs; similar : (n,) bool. tolerances : the distance that a similar pair may have, and that
-    a dissimilar pair must have.
-    """
-    r = W.shape[1]
-    moved = 0
-    for t, alike in enumerate(similar):
-        x_i, x_j = X[2 * t], X[2 * t + 1]
-        v, u = x_i @ W, x_j @ W
-        differ = (v > 0) != (u > 0)
-        distance = int(np.count_nonzero(differ))
-        loss = distance - tolerances[0] if alike else tolerances[1] - distance
-        if not loss > 0:
-            continue
-        bits = np.flatnonzero(differ if alike else ~differ)
-        size = np.maximum(np.abs(v), np.abs(u))[bits]
-        bits = bits[np.argsort(-size, kind="stable")][: int(np.ceil(loss))]
-        f_v, f_u = 2 * expit(v) - 1, 2 * expit(u) - 1
-        h_v, h_u = expit(v) * expit(-v), expit(u) * expit(-u)
-        step = 2 * eta * (float(f_v @ f_u) - (r if alike else -r))
-        a, b = np.zeros_like(v), np.zeros_like(u)
-        a[bits] = step * 2 * (f_u * h_v)[bits]
-        b[bits] = step * 2 * (f_v * h_u)[bits]
-        W = W - np.outer(x_i, a) - np.outer(x_j, b) - lambda_ * (W @ (W.T @ W - np.eye(r, dtype=W.dtype)))
-        W = (W / np.linalg.norm(W, axis=0)).astype(v.dtype)
-        moved += 1
-    return W, moved

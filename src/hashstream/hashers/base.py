@@ -7,19 +7,21 @@ failed call, packing and saving are here, once.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from copy import deepcopy
 from functools import cache, partial
 from typing import Any, ClassVar, Self
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
 from hashstream.hashers.encoder import Encoder
-from hashstream.hashers.features import FeatureMap, check_feature_map, warmed_up
-from hashstream.hashers.labels import LabelBook, Labels, as_labels, labelled
+from hashstream.hashers.features import FeatureMap, FeatureMapLike, check_feature_map, warmed_up
+from hashstream.hashers.generators import RandomState, as_generator, copy_generator
+from hashstream.hashers.labels import LabelBook, Labels, LabelsLike, as_labels, labelled
 from hashstream.hashers.state_fields import Field
 from hashstream.hashers.threads import lock_of, on_one_thread
 from hashstream.hashers.validation import check_count, check_finite, check_numbers, check_rows
@@ -27,14 +29,6 @@ from hashstream.hashers.validation import check_count, check_finite, check_numbe
 __all__ = ["MAX_BITS", "OnlineHasher"]
 
 MAX_BITS = 1024
-RANDOM_STATES = (
-    type(None),
-    int,
-    np.integer,
-    np.random.Generator,
-    np.random.SeedSequence,
-    np.random.RandomState,
-)
 
 
 class OnlineHasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, ABC):
@@ -43,7 +37,7 @@ class OnlineHasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
     A method writes `__init__` (parameters stored untouched, among them `n_bits`, `batch_size`, `feature_map` and
     `random_state`) and:
 
-    - `_check_parameters()`: raise ValueError for a parameter that cannot be (call `super()` first);
+    - `check_parameters()`: raise ValueError for a parameter that cannot be (call `super()` first);
     - `_start(X)`: set the state before the first piece (n, d); `self.rng_` is there to draw from;
     - `_learn(X, labels)`: learn from one piece of at most `batch_size` rows;
     - `_project(X)`: what the sign is taken of, (n, n_bits); by default `X @ self.projection_`.
@@ -51,7 +45,7 @@ class OnlineHasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
     State lives in attributes that end with an underscore. `_learn` must *replace* them and never write into them: it
     is given a copy that shares them with the model that others read meanwhile. Arrays, numbers, strings, lists of these
     and random generators are saved and loaded without further work. A model file may come from anybody: declare the
-    entries in `state_fields` (`state_fields.py` says how), and check in `_check_state()` what a declaration cannot say,
+    entries in `state_fields` (`state_fields.py` says how), and check in `check_state()` what a declaration cannot say,
     so that `_learn` and `_project` never see a state that this method could not have left.
 
     Threads: learning gives the same bits in every thread and with any number of BLAS threads, as it runs on one
@@ -79,16 +73,24 @@ class OnlineHasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
     """What it learns from, in a word or two: "labels", "pairs of labels", "nothing"."""
     state_size: ClassVar[str] = "d r"
     """How many numbers it keeps, in d, r, C (classes) and its own parameters."""
+    colour: ClassVar[str] = ""
+    """Colour in plots, as "#rrggbb"; chosen from the name where it is empty."""
+    marker: ClassVar[str] = ""
+    """Marker in plots, as Matplotlib names it."""
+    tuning_grid: ClassVar[Mapping[str, Sequence[Any]]] = {}
+    """Parameter -> the values that `hashstream tune` tries unless told otherwise."""
+    variant_of: ClassVar[str] = ""
+    """Name of the method that this one exists to be compared with; "" for a method in its own right."""
     needs_labels: ClassVar[bool] = True
     multilabel: ClassVar[bool] = False
     """Whether y may be a 0/1 matrix."""
     state_fields: ClassVar[dict[str, Field]] = {}
     """Entry of the state -> its dtype, shape and range, in addition to those of the classes above."""
 
-    n_bits: Any
-    batch_size: Any
-    feature_map: Any
-    random_state: Any
+    n_bits: int
+    batch_size: int
+    feature_map: FeatureMapLike
+    random_state: RandomState
 
     projection_: np.ndarray
     n_bits_: int
@@ -101,7 +103,7 @@ class OnlineHasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
 
     # ---- learning
 
-    def fit(self, X: Any, y: Any = None) -> Self:
+    def fit(self, X: ArrayLike, y: LabelsLike | None = None) -> Self:
         """Forget everything, then learn the rows of X as a stream in pieces of `batch_size`.
 
         Equal to a fresh `partial_fit` for each piece in turn. It begins a new model, whose versions count from 0.
@@ -110,7 +112,7 @@ class OnlineHasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         fresh = self._view()
         for name in state(fresh):
             delattr(fresh, name)
-        fresh._check_parameters()
+        fresh.check_parameters()
         X = check_finite(check_rows(fresh, X, first=True))
         X, y = labelled(X, fresh.check_labels(y, len(X)))
         if not len(X):
@@ -123,7 +125,7 @@ class OnlineHasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
             self.__dict__ = fresh.__dict__
         return self
 
-    def partial_fit(self, X: Any, y: Any = None) -> Self:
+    def partial_fit(self, X: ArrayLike, y: LabelsLike | None = None) -> Self:
         """Learn from one batch of any size; more than `batch_size` rows are learned in pieces of it.
 
         X : (n, d) array. float64 and float32 are computed in as they come (the first batch decides for the
@@ -152,23 +154,23 @@ class OnlineHasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
                     return self
                 # `fit`, or the handler of a signal, has come in between: learn on top of it.
 
-    def _with_batch(self, X: Any, y: Any) -> Self | None:
+    def _with_batch(self, X: ArrayLike, y: LabelsLike | None) -> Self | None:
         """A hasher that has learned from the rows that have a label, too; None where there are none."""
         after = self.learned(*self.check_batch(X, y))
         return None if after is self else after
 
-    def check_batch(self, X: Any, y: Any) -> tuple[np.ndarray, np.ndarray | None]:
+    def check_batch(self, X: ArrayLike, y: LabelsLike | None) -> tuple[np.ndarray, np.ndarray | None]:
         """X and y as arrays, once they are what this hasher can learn from; a ValueError says what is wrong.
 
         Sets the number of features where this hasher has learned nothing yet.
         """
-        self.check_parameters()
+        self._check_once()
         first = not hasattr(self, "n_seen_")
         if not first and not hasattr(self, "rng_"):
             raise ValueError("these are the hash functions of one version: they encode, and cannot learn")
         if not first and self.n_bits != self.n_bits_:
             raise ValueError(
-                f"n_bits is {self.n_bits} now, but this model has learned {self.n_bits_}: fit anew"
+                f"n_bits is {self.n_bits} now, but this model has learned {self.n_bits_}: call fit to start again"
             )
         X = check_finite(check_rows(self, X, first=first))
         return X, self.check_labels(y, len(X))
@@ -220,13 +222,12 @@ class OnlineHasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
             self.version_ += self._learn(Z[rows], labels)
             self.n_seen_ += len(Z[rows])
 
-    def check_parameters(self) -> None:
-        """ValueError for a parameter that cannot be; the same objects are not checked twice, which would take longer
-        than to learn from a small batch."""
+    def _check_once(self) -> None:
+        """`check_parameters`, but not again for the very same objects: a batch may take less time than the checks."""
         given = [self.__dict__[name] for name in parameter_names(type(self))]
         checked = self.__dict__.get("_checked", ())
         if len(checked) != len(given) or any(a is not b for a, b in zip(given, checked, strict=True)):
-            self._check_parameters()
+            self.check_parameters()
             self._checked = given
 
     def copy(self) -> Self:
@@ -246,7 +247,7 @@ class OnlineHasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         """The largest number of rows that `_learn` is given at once."""
         return int(self.batch_size)
 
-    def check_labels(self, y: Any, n: int) -> np.ndarray | None:
+    def check_labels(self, y: LabelsLike | None, n: int) -> np.ndarray | None:
         """y as an array with one label per row, or None; a ValueError where it cannot be. n : rows."""
         if y is None:
             if self.needs_labels:
@@ -280,12 +281,12 @@ class OnlineHasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
             model,
         )  # fmt: skip
 
-    def decision_function(self, X: Any) -> np.ndarray:
+    def decision_function(self, X: ArrayLike) -> np.ndarray:
         """Real values whose signs are the bits: (n, n_bits) float."""
         X, encoder = self._to_encode(X)
         return encoder.decision_function(X)
 
-    def transform(self, X: Any) -> np.ndarray:
+    def transform(self, X: ArrayLike) -> np.ndarray:
         """The codes of X: (n, ceil(n_bits / 8)) uint8, bits in the order of `np.packbits`, 1 where f_k(x) > 0.
 
         X is encoded in blocks, so a memory-mapped float X of any length needs no more memory than its codes. All codes
@@ -294,7 +295,7 @@ class OnlineHasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         X, encoder = self._to_encode(X)
         return encoder.encode(X)
 
-    def _to_encode(self, X: Any) -> tuple[np.ndarray, Encoder]:
+    def _to_encode(self, X: ArrayLike) -> tuple[np.ndarray, Encoder]:
         """X, checked, and the functions to encode it with, both of one version."""
         check_is_fitted(self)
         view = self._view()
@@ -307,11 +308,11 @@ class OnlineHasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
 
     # ---- what a method writes
 
-    def _check_parameters(self) -> None:
+    def check_parameters(self) -> None:
         check_count("n_bits", self.n_bits, 1, MAX_BITS)
         check_count("batch_size", self.batch_size, 1)
         check_feature_map(self.feature_map)
-        if not isinstance(self.random_state, RANDOM_STATES) or isinstance(self.random_state, bool):
+        if not isinstance(self.random_state, RandomState) or isinstance(self.random_state, bool):
             raise ValueError(
                 "random_state must be None, a whole number, a Generator, a SeedSequence or a RandomState, "
                 f"not {self.random_state!r}"
@@ -320,7 +321,7 @@ class OnlineHasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
             raise ValueError(f"random_state must not be negative, but is {self.random_state}")
         check_numbers("init", getattr(self, "init", None))
 
-    def _check_state(self) -> None:
+    def check_state(self) -> None:
         """Raise ValueError, naming the entry, for a loaded state that fits `state_fields` and still cannot be."""
 
     @abstractmethod
@@ -373,49 +374,3 @@ def state(estimator: BaseEstimator) -> dict[str, Any]:
 def _product(W: np.ndarray, X: np.ndarray) -> np.ndarray:
     projected: np.ndarray = X @ W
     return projected
-
-
-def as_generator(random_state: Any) -> np.random.Generator:
-    """A generator of the model's own from None, an int, a Generator, a SeedSequence or a RandomState."""
-    if isinstance(random_state, np.random.RandomState):
-        return np.random.default_rng(random_state.randint(2**31, size=4))
-    if isinstance(random_state, np.random.Generator):
-        return np.random.default_rng(random_state.integers(2**63, size=4))
-    return np.random.default_rng(random_state)
-
-
-class _Unseeded(np.random.bit_generator.ISeedSequence):
-    """For a generator whose state is about to be set: seeding it would take longer than the copy."""
-
-    def generate_state(self, n_words: int, dtype: Any = np.uint32) -> np.ndarray:
-        return np.zeros(n_words, dtype)
-
-
-_unseeded = _Unseeded()
-
-
-def copy_generator(rng: np.random.Generator) -> np.random.Generator:
-    """A generator of its own that draws what `rng` would draw."""
-    if type(rng.bit_generator) is not np.random.PCG64:
-        return deepcopy(rng)
-    bits = np.random.PCG64(_unseeded)  # type: ignore[arg-type]
-    bits.state = rng.bit_generator.state
-    return np.random.Generator(bits)
-
-
-def random_projection(rng: np.random.Generator, d: int, n_bits: int, dtype: Any) -> np.ndarray:
-    """W0 of every projection method: independent Gaussian entries, every column scaled to unit length; (d, n_bits)."""
-    W = rng.standard_normal((d, n_bits))
-    return np.ascontiguousarray(W / np.linalg.norm(W, axis=0), dtype=dtype)
-
-
-def initial_projection(init: Any, rng: np.random.Generator, d: int, n_bits: int, dtype: Any) -> np.ndarray:
-    """W0: a copy of `init` where it is given (its shape is checked), otherwise `random_projection`."""
-    if init is None:
-        return random_projection(rng, d, n_bits, dtype)
-    W = np.array(init, dtype=dtype, order="C")
-    if W.shape != (d, n_bits):
-        raise ValueError(f"init must have shape ({d}, {n_bits}), features by bits, not {W.shape}")
-    if not np.isfinite(W).all():
-        raise ValueError("init contains NaN or infinity")
-    return W

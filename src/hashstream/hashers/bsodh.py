@@ -25,17 +25,23 @@ What is computed otherwise, with the same result:
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Self
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.linalg import LinAlgError, cho_factor, cho_solve
 from scipy.sparse import csc_array
 
-from hashstream.hashers.base import OnlineHasher, initial_projection
+from hashstream.hashers.base import OnlineHasher
 from hashstream.hashers.errors import DivergenceError
+from hashstream.hashers.features import FeatureMapLike
+from hashstream.hashers.generators import RandomState
 from hashstream.hashers.labels import Labels
+from hashstream.hashers.projections import initial_projection
+from hashstream.hashers.registry import register
 from hashstream.hashers.state_fields import MAX_COUNT, Array, Field
-from hashstream.hashers.validation import is_positive
+from hashstream.hashers.validation import check_number, settings_for
 
 __all__ = ["BSODH"]
 
@@ -43,6 +49,7 @@ SWEEP_BITS = 16
 """Bits whose products with the codes before them are taken as one matrix product."""
 
 
+@register
 class BSODH(OnlineHasher):
     """Balanced similarity for online discrete hashing: codes are found bit by bit, then W is fitted to them.
 
@@ -105,6 +112,14 @@ class BSODH(OnlineHasher):
     reference = "Lin et al., AAAI 2019"
     needs = "labels"
     state_size = "d r + C r + n_t r"
+    colour = "#b0508a"
+    marker = "s"
+    tuning_grid: ClassVar[Mapping[str, Sequence[Any]]] = {
+        "eta_s": (1.0, 1.2, 1.5),
+        "eta_d": (0.0, 0.2, 0.5),
+        "sigma": (0.2, 0.5, 0.8),
+        "ridge": (0.3, 0.6, 0.9),
+    }
     state_fields: ClassVar[dict[str, Field]] = {
         "projection_": Array("d r"),
         "class_codes_": Array("k r", "int8", values=(-1, 1)),
@@ -122,9 +137,9 @@ class BSODH(OnlineHasher):
         sigma: float = 0.5,
         ridge: float = 0.6,
         batch_size: int = 2000,
-        init: Any = None,
-        feature_map: Any = None,
-        random_state: Any = None,
+        init: ArrayLike | None = None,
+        feature_map: FeatureMapLike = None,
+        random_state: RandomState = None,
     ) -> None:
         self.n_bits = n_bits
         self.eta_s = eta_s
@@ -150,22 +165,18 @@ class BSODH(OnlineHasher):
             "cifar10": {"ridge": 0.6, "sigma": 0.5, "eta_s": 1.2, "eta_d": 0.2, "batch_size": 2000},
             "places205": {"ridge": 0.9, "sigma": 0.8, "eta_s": 1.0, "eta_d": 0.0, "batch_size": 5000},
         }
-        if dataset not in settings:
-            raise ValueError(f"the paper has settings for {', '.join(settings)}, not for {dataset!r}")
-        return cls(n_bits, **{**settings[dataset], **changes})
+        return cls(n_bits, **{**settings_for(dataset, settings), **changes})
 
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
+    def check_parameters(self) -> None:
+        super().check_parameters()
         for name in ("eta_s", "eta_d"):
-            if not is_positive(getattr(self, name), zero=True):
-                raise ValueError(f"{name} must be a number of at least 0, not {getattr(self, name)!r}")
+            check_number(name, getattr(self, name), zero=True)
         for name in ("sigma", "ridge"):
-            if not is_positive(getattr(self, name)):
-                raise ValueError(f"{name} must be a positive number, not {getattr(self, name)!r}")
+            check_number(name, getattr(self, name))
 
     # ---- state
 
-    def _check_state(self) -> None:
+    def check_state(self) -> None:
         if len(self.class_codes_) > len(self.label_book_):
             raise ValueError(
                 f"class_codes_ has {len(self.class_codes_)} rows, but there are {len(self.label_book_)} classes"

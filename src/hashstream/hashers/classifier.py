@@ -19,19 +19,24 @@ and the predicted class is the largest entry of U^T f(x).
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
 
 from hashstream.hashers.base import OnlineHasher
 from hashstream.hashers.errors import DivergenceError
+from hashstream.hashers.features import FeatureMapLike
+from hashstream.hashers.generators import RandomState
 from hashstream.hashers.labels import Labels
+from hashstream.hashers.registry import register
 from hashstream.hashers.state_fields import Array, Field, Real, Whole
-from hashstream.hashers.validation import is_positive
+from hashstream.hashers.validation import check_number
 
 __all__ = ["ClassifierHash"]
 
 
+@register
 class ClassifierHash(OnlineHasher):
     """Codes that spell the number of the class that an online linear classifier predicts.
 
@@ -109,6 +114,12 @@ class ClassifierHash(OnlineHasher):
 
     reference = "Sablayrolles et al., ICASSP 2017"
     state_size = "2 d C"
+    colour = "#117733"
+    marker = "d"
+    tuning_grid: ClassVar[Mapping[str, Sequence[Any]]] = {
+        "learning_rate": (100.0, 30.0, 10.0, 3.0, 1.0, 0.3),
+        "batch_size": (1, 10, 100),
+    }
     state_fields: ClassVar[dict[str, Field]] = {
         "mean_": Array("d"),
         "energy_": Real(low=0),
@@ -124,8 +135,8 @@ class ClassifierHash(OnlineHasher):
         *,
         learning_rate: float = 10.0,
         batch_size: int = 10,
-        feature_map: Any = None,
-        random_state: Any = None,
+        feature_map: FeatureMapLike = None,
+        random_state: RandomState = None,
     ) -> None:
         self.n_bits = n_bits
         self.learning_rate = learning_rate
@@ -133,12 +144,11 @@ class ClassifierHash(OnlineHasher):
         self.feature_map = feature_map
         self.random_state = random_state
 
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
-        if not is_positive(self.learning_rate):
-            raise ValueError(f"learning_rate must be a positive number, not {self.learning_rate!r}")
+    def check_parameters(self) -> None:
+        super().check_parameters()
+        check_number("learning_rate", self.learning_rate)
 
-    def _check_state(self) -> None:
+    def check_state(self) -> None:
         numbered = np.sort(self.numbers_[self.numbers_ >= 0])
         if not len(numbered) or not np.array_equal(numbered, np.arange(self.weights_.shape[1])):
             raise ValueError("numbers_ must give each column of weights_ to one class")

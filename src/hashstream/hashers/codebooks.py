@@ -3,23 +3,19 @@
 A codebook is an (m, r) int8 array of -1 and +1, a row for each codeword. The first class of the stream takes row 0, the
 second row 1, and so on; what a class has been given it keeps. When the rows run out the codebook grows at its end.
 
-The functions here are pure; `CodewordHasher` keeps the codebook and who has which row as state of a method.
+The functions here are pure. `CodewordHasher` (`codeword_hasher.py`) keeps the codebook as state of a method.
 """
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Literal
 
 import numpy as np
-
-from hashstream.hashers.base import OnlineHasher
-from hashstream.hashers.labels import Labels
-from hashstream.hashers.state_fields import Array, Field
-from hashstream.hashers.validation import check_count
+from numpy.typing import ArrayLike
 
 __all__ = [
     "ROWS",
-    "CodewordHasher",
+    "RowOrder",
     "check_codebook",
     "grow",
     "hadamard",
@@ -30,7 +26,8 @@ __all__ = [
     "spanning_first",
 ]
 
-ROWS = ("random", "distinct", "ordered")
+RowOrder = Literal["random", "distinct", "ordered"]
+ROWS: tuple[RowOrder, ...] = ("random", "distinct", "ordered")
 TRIES = 20
 MAX_CLASSES = 4096  # to expect, not to have: a Hadamard matrix of that order has 16 million entries
 
@@ -90,7 +87,7 @@ def sketch(rows: np.ndarray, G: np.ndarray) -> np.ndarray:
 
 
 def hadamard_codebook(
-    n_bits: int, n_classes: int, rng: np.random.Generator, rows: str = "random"
+    n_bits: int, n_classes: int, rng: np.random.Generator, rows: RowOrder = "random"
 ) -> np.ndarray:
     """Rows of the Hadamard matrix of order `hadamard_order(n_bits, n_classes)`: (order, n_bits) int8.
 
@@ -149,7 +146,7 @@ def grow(codebook: np.ndarray, size: int, rng: np.random.Generator) -> np.ndarra
     return codebook
 
 
-def check_codebook(codebook: Any, n_bits: int) -> np.ndarray:
+def check_codebook(codebook: ArrayLike, n_bits: int) -> np.ndarray:
     """A user's codebook as (m, n_bits) int8, or a ValueError that says what is wrong with it."""
     given = np.asarray(codebook)
     if given.ndim != 2 or not len(given) or given.shape[1] != n_bits:
@@ -163,72 +160,3 @@ def check_codebook(codebook: Any, n_bits: int) -> np.ndarray:
 
 def _fair(m: int, n_bits: int, rng: np.random.Generator) -> np.ndarray:
     return (2 * rng.integers(2, size=(m, n_bits), dtype=np.int8) - 1).astype(np.int8)
-
-
-class CodewordHasher(OnlineHasher):
-    """A method that learns towards a codeword for each class. It has the parameters `codebook` and `n_classes`.
-
-    `_start` calls `_start_codebook()`; `_learn` calls `_take_codewords(labels)`, which gives every new class its
-    codeword and returns the row of the codebook for each sample. Which row a class has follows the samples, one after
-    the other, so it does not depend on how the stream is cut into calls.
-
-    Attributes
-    ----------
-    codebook_ : (m, n_bits) int8 array
-        The codewords, those without a class yet included.
-    class_rows_ : (n_classes,) int64 array
-        Row of the codebook of each class, in the order of `classes_`; -1 where no sample of it has been learned.
-    """
-
-    state_fields: ClassVar[dict[str, Field]] = {
-        "codebook_": Array("m r", "int8", values=(-1, 1)),
-        "class_rows_": Array("C", "int64", low=-1, below="m"),
-    }
-
-    codebook: Any
-    n_classes: Any
-
-    codebook_: np.ndarray
-    class_rows_: np.ndarray
-
-    def codeword(self, classes: Any) -> np.ndarray:
-        """The codewords of class numbers (positions in `classes_`): (n, n_bits) int8."""
-        codewords: np.ndarray = self.codebook_[self.class_rows_[np.asarray(classes, np.intp)]]
-        return codewords
-
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
-        check_count("n_classes", self.n_classes, 1, MAX_CLASSES)
-        if self.codebook is not None:
-            check_codebook(self.codebook, self.n_bits)
-
-    def _check_state(self) -> None:
-        super()._check_state()
-        if not len(self.codebook_):
-            raise ValueError("codebook_ must have a row")
-
-    def _draw_codebook(self) -> np.ndarray:
-        """The codebook to begin with, where none is given."""
-        return hadamard_codebook(self.n_bits, self.n_classes, self.rng_)
-
-    def _start_codebook(self) -> None:
-        given = self.codebook is not None
-        self.codebook_ = check_codebook(self.codebook, self.n_bits) if given else self._draw_codebook()
-        self.class_rows_ = np.empty(0, np.int64)
-
-    def _take_codewords(self, labels: Labels) -> np.ndarray:
-        """The row of the codebook for each sample of a piece, (n,) int64; new classes take theirs on the way.
-
-        `codebook_` is another array afterwards where it had to grow: look rows up after the call.
-        """
-        numbers = labels.ids[labels.rank]
-        known = len(self.label_book_)
-        rows = np.append(self.class_rows_, np.full(known - len(self.class_rows_), -1, np.int64))
-        if (new := rows[numbers] < 0).any():
-            classes, first = np.unique(numbers[new], return_index=True)
-            taken = int(np.count_nonzero(rows >= 0))
-            rows[classes[np.argsort(first)]] = np.arange(taken, taken + len(classes))
-            if taken + len(classes) > len(self.codebook_):
-                self.codebook_ = grow(self.codebook_, taken + len(classes), self.rng_)
-        self.class_rows_ = rows
-        return rows[numbers]

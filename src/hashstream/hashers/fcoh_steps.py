@@ -1,12 +1,28 @@
-"""The steps of FCOH on one batch, in batch space: W itself is not needed between the batch's first and last product.
+"""Batch space: the steps of FCOH on one batch without W. This is the derivation; others point here.
 
-W moves only within the span of the batch's samples and class means. With these as the m rows of Z, K = Z Z^T and
-P = Z W, a step that adds Z^T C to W adds K C to P; so all steps of a batch need K and P only, and W is brought up
-to date once, at the end, with the sum of the C's. No matrix of samples by samples but K is formed: with
-H = 2 l1 Bc Bc^T + 2 l2 Bn Bn^T (r x r), the gradient of a class's inner-product terms is Xc^T (Pc H - g).
+`fcoh_literal.py` has the step of a class: W loses mu times
 
-`take_steps` chooses between the C kernel and its twin, `walk`, which is also what multi-label batches and the
-discrete variant use.
+    dL/dW = xbar_c sigma(p)^T + 2 l1 X_c (P_c^T B_c - r) B_c^T + 2 l2 X_c (P_c^T B_n + r) B_n^T
+
+Every term is a combination of the batch's samples and class means. Take these as the m rows of Z, so that each step is
+W <- W + Z^T C_k for some C_k (m x r), and W after the batch is W + Z^T C with C the sum of the C_k. A step reads W only
+through projections of samples and means, and these are the rows of P = Z W. Adding Z^T C_k to W adds K C_k to P, with
+K = Z Z^T. So all steps of a batch need K and P alone, and W is read once (for P) and written once (with C): two large
+matrix products per batch, and one for K.
+
+What C_k is. With the samples of class c as rows, P_c is (n_c x r), and the two inner-product terms collapse:
+
+    (P_c B_c - r) B_c^T = P_c (B_c B_c^T) - r 1 (B_c 1)^T            likewise for B_n, with + r
+
+so that together they are X_c^T (P_c H - 1 g^T), with two small quantities that depend on codes only,
+
+    H = 2 l1 B_c B_c^T + 2 l2 B_n B_n^T   (r x r),      g = 2 r (l1 B_c 1 - l2 B_n 1)   (r)
+
+and no matrix of samples by samples is formed but K. Hence C_k has -mu (P_c H - 1 g^T) in the rows of the class's
+samples, -mu sigma(p) in the row of its mean, and zeros elsewhere.
+
+`kernels/fcoh.py` does this in C for batches with one label per row. `walk` does it in NumPy, for these and for all
+others: several labels per row, and the variants of `fcoh_variants.py`.
 """
 
 from __future__ import annotations
@@ -18,7 +34,7 @@ from typing import Any
 
 import numpy as np
 
-from hashstream.hashers.fcoh_kernel import KERNEL, kernel_gather, kernel_steps
+from hashstream.hashers.labels import Labels
 
 __all__ = [
     "Batch",
@@ -26,14 +42,11 @@ __all__ = [
     "Group",
     "Rate",
     "Rows",
+    "by_class",
     "class_steps",
-    "damp",
     "descend",
-    "discrete",
-    "gather",
     "label_steps",
-    "mean_damping",
-    "take_steps",
+    "quadratics",
     "walk",
 ]
 
@@ -43,13 +56,13 @@ POWER_MARGIN = 1.05
 
 @dataclass
 class Rate:
-    """The length of the steps: `rate` (mu) for each, or, where `automatic`, chosen from the step's own curvature.
+    """Step size: `rate` (mu) for every step, or, where `automatic`, chosen from the step's own curvature.
 
-    With the codes held constant a class's objective is quadratic; its curvature is |H| |Kcc| (spectral norms). An
-    automatic step is eta / (running mean of the curvatures), eta falling as 1 / sqrt(1 + taken / slowing) until
-    `horizon` steps are taken, and at most 1.8 / (curvature of this very class): beyond 2 a step would make its own
-    class worse. The quantisation term is not quadratic (its slope is 1 everywhere): its share of the step moves every
-    projection of the class mean by `pull` times eta, whatever the length of the mean.
+    With the codes held constant the objective of a class is quadratic, with curvature |H| |K_cc| (spectral norms). An
+    automatic step is eta / (running mean of the curvatures). eta falls as 1 / sqrt(1 + taken / slowing) until `horizon`
+    steps are taken. A step is at most 1.8 / (curvature of its own class): beyond 2 it would make its class worse. The
+    quantisation term is not quadratic (its slope is 1 everywhere): its share of the step moves every projection of the
+    class mean by `pull` times eta, whatever the length of the mean.
     """
 
     automatic: bool
@@ -61,7 +74,7 @@ class Rate:
     curvature: float = 0.0
 
     def step(self, curvature: float) -> tuple[float, float]:
-        """The length of the next step of this curvature, and how far its quantisation term moves (see `quantise`)."""
+        """Size of the next step, which has this curvature, and of its quantisation term (see `quantise`)."""
         if not self.automatic:
             return self.rate, self.rate
         eta = self.rate / np.sqrt(1 + min(self.taken, self.horizon) / self.slowing)
@@ -72,7 +85,7 @@ class Rate:
         return float(min(eta / self.curvature, 1.8 / curvature)), float(self.pull * eta)
 
     def quantise(self, sigma: np.ndarray, length: float) -> np.ndarray:
-        """The quantisation term's direction, so that a step of 1 moves a mean of this squared length by 1."""
+        """Direction of the quantisation term, scaled so that a step of 1 moves a mean of this squared length by 1."""
         if not self.automatic:
             return sigma
         return sigma / sigma.dtype.type(length) if length > 0 else np.zeros_like(sigma)
@@ -86,10 +99,10 @@ class Rows:
     n: int
     classes: np.ndarray
     counts: np.ndarray
-    """Samples of each of `classes`."""
+    """Number of samples of each of `classes`."""
     absent: np.ndarray
     first: np.ndarray
-    """First sample of each class, and n (with one label a row)."""
+    """First sample of each class, and n (with one label per row)."""
     indicator: np.ndarray | None
 
 
@@ -99,12 +112,12 @@ class Batch:
 
     K : (m, m) Gram matrix of Z's rows: n samples, those of a class side by side, then a mean for each class of the
         batch, then means of other classes.
-    P : (m, r) their projections; `take_steps` brings them up to date.
+    P : (m, r) their projections, which the steps update.
     first : (classes + 1,) int64, the first sample of each class, and n. The mean of class c is row n + c.
     similar, dissimilar : (classes,) float64, lambda1 and lambda2 of each class's step, already scaled.
-    center_weight : for how many samples a class mean counts among the codes; 0 in the paper's equations.
-    class_wise : False for one step for the whole batch, along the sum of the classes' gradients.
-    passes : how often every class has its turn.
+    center_weight : number of samples that a class mean counts as among the codes; 0 in the paper's equations.
+    class_wise : False for one step per batch, along the sum of the classes' gradients.
+    passes : number of steps that every class takes.
     """
 
     K: np.ndarray
@@ -119,17 +132,17 @@ class Batch:
 
 @dataclass
 class Group:
-    """Rows of a class that have the same dissimilar rows; with one label a row a class is one group."""
+    """Rows of a class that have the same dissimilar rows; with one label per row a class is one group."""
 
     rows: np.ndarray
     dissimilar_weights: np.ndarray
-    """(m,): what each row of Z counts for among the codes that this group is pushed away from."""
+    """(m,): weight of each row of Z among the codes that this group is pushed away from."""
     dissimilar: float
 
 
 @dataclass
 class ClassStep:
-    """One class's turn. rows: its samples; mean: the row of its mean; similar_weights: (m,), as in Group."""
+    """The step of one class. rows: its samples; mean: the row of its mean; similar_weights: (m,), as in Group."""
 
     rows: np.ndarray
     mean: int
@@ -138,29 +151,9 @@ class ClassStep:
     groups: list[Group]
 
 
-def gather(X: np.ndarray, order: np.ndarray, first: np.ndarray, Z: np.ndarray) -> np.ndarray:
-    """Write X[order] to the first rows of Z, and give the sum of each class's rows: (classes, d)."""
-    if KERNEL:
-        return kernel_gather(X, order, first, Z)
-    n = int(first[-1])
-    Z[:n] = X[order]
-    return np.stack([Z[start:stop].sum(axis=0) for start, stop in pairwise(first)])
-
-
-def take_steps(batch: Batch, rate: Rate) -> np.ndarray:
-    """Take every class's step: P moves, `rate` counts on, and C (m, r) comes back, so that W grows by Z^T C."""
-    if KERNEL:
-        return kernel_steps(batch, rate)
-    return walk(
-        batch.K, batch.P, list(class_steps(batch)), descend(rate), rate, batch.class_wise, batch.passes
-    )
-
-
-# ---- the twin
-
 Move = Callable[[np.ndarray, np.ndarray, ClassStep], tuple[np.ndarray, np.ndarray, float]]
-"""(P, B, step) -> what is taken from the class's rows, from its mean's row, and the curvature of that, all before the
-length of the step."""
+"""(P, B, step) -> the directions that the class's rows and its mean's row move against, and the curvature there, all
+before the step size is applied. B are the current codes."""
 
 PairWeights = Callable[[Any, Any, Any, int], tuple[Any, Any]]
 
@@ -174,8 +167,11 @@ def walk(
     class_wise: bool = True,
     passes: int = 1,
 ) -> np.ndarray:
-    """Let every class take its step with the codes that the step before it has left, or, unless `class_wise`, all
-    classes one common step; `passes` times over. `move` says where a class wants to go; see `descend`."""
+    """Take the step of every class, each with the codes that the step before it has left, `passes` times over.
+
+    Without `class_wise` all classes take one step together. move : the direction of a class; see `descend`.
+    Returns C (m, r), and moves P by K C.
+    """
     C = np.zeros_like(P)
     together = steps if class_wise or not steps else [steps]
     for _ in range(passes):
@@ -187,7 +183,7 @@ def walk(
 def _turn(
     K: np.ndarray, P: np.ndarray, classes: list[ClassStep], move: Move, rate: Rate, class_wise: bool
 ) -> np.ndarray:
-    """One step, of one class or of all; P moves by K D, and D (m, r) comes back."""
+    """Take one step, of one class or of all: moves P by K D and returns D (m, r)."""
     B = np.where(P > 0, 1, -1).astype(P.dtype)
     D, Q = np.zeros_like(P), np.zeros_like(P)
     curvature = 0.0
@@ -210,14 +206,14 @@ def _turn(
 
 
 def descend(rate: Rate) -> Move:
-    """The gradient step: G = Pc H - g for the rows, sigma(p) for the mean (Eq. "derivative" of the paper)."""
-    v: np.ndarray | None = None  # one class's leading direction is a good start for the next
+    """The gradient: P_c H - g for the class's rows, sigma(p) for its mean."""
+    v: np.ndarray | None = None  # the leading direction of one class is a good start for the next
 
     def move(P: np.ndarray, B: np.ndarray, step: ClassStep) -> tuple[np.ndarray, np.ndarray, float]:
         nonlocal v
         G = np.empty((len(step.rows), P.shape[1]), P.dtype)
         curvature = 0.0
-        for rows, H, g in _quadratics(B, step):
+        for rows, H, g in quadratics(B, step):
             G[np.searchsorted(step.rows, rows)] = P[rows] @ H - g
             if rate.automatic:
                 value, v = largest_eigenvalue(H, v)
@@ -229,35 +225,8 @@ def descend(rate: Rate) -> Move:
     return move
 
 
-def discrete(K: np.ndarray, fit_weight: float, ridge: float, sweeps: int) -> Move:
-    """The step of FCOH_C: codes by discrete cyclic coordinate descent, then W fitted to them by proximal ridge.
-
-    b_k <- sgn(q_k + nu p_k - sum over l != k of M_kl b_l), bit after bit, `sweeps` times over, with
-    M = l1 Bc Bc^T + l2 Bn Bn^T and q = r (l1 Bc 1 - l2 Bn 1); then W moves by Xc^T (Kcc + (ridge / nu) I)^-1 (B - Pc),
-    the smallest change of W that trades its size against the error. Walk it with a Rate of 1, unautomatic.
-    """
-
-    def move(P: np.ndarray, B: np.ndarray, step: ClassStep) -> tuple[np.ndarray, np.ndarray, float]:
-        codes = B[step.rows].copy()
-        for rows, H, g in _quadratics(B, step):
-            at = np.searchsorted(step.rows, rows)
-            M, q, b = H / 2, g / 2, codes[at]
-            wish = q + fit_weight * P[rows]
-            for _ in range(sweeps):
-                for k in range(len(M)):
-                    b[:, k] = np.where(wish[:, k] - b @ M[:, k] + b[:, k] * M[k, k] > 0, 1, -1)
-            codes[at] = b
-        Kcc = K[np.ix_(step.rows, step.rows)]
-        damped = Kcc + (ridge / fit_weight) * np.eye(len(Kcc), dtype=K.dtype)
-        wanted = np.linalg.solve(damped, codes - P[step.rows])
-        return -wanted.astype(P.dtype), np.zeros(P.shape[1], P.dtype), 0.0
-
-    return move
-
-
-def _quadratics(B: np.ndarray, step: ClassStep) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
-    """For each group of a class its rows and its quadratic: H = 2 l1 Bc Bc^T + 2 l2 Bn Bn^T (r, r) and
-    g = 2 r (l1 Bc 1 - l2 Bn 1) (r,), Bc and Bn the codes of the similar and the dissimilar rows."""
+def quadratics(B: np.ndarray, step: ClassStep) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
+    """For each group of a class its rows, H (r, r) and g (r,), from the codes of similar and of dissimilar rows."""
     dtype, r = B.dtype.type, B.shape[1]
     own = step.similar_weights.astype(B.dtype)
     SB, S = own @ B, (B * own[:, None]).T @ B
@@ -269,8 +238,26 @@ def _quadratics(B: np.ndarray, step: ClassStep) -> Iterator[tuple[np.ndarray, np
         yield group.rows, H, g
 
 
+def by_class(
+    labels: Labels,
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray | None]:
+    """Order of a batch's rows in Z, its classes, their counts, `Rows.first`, and the label matrix in that order."""
+    if labels.indicator is None:
+        counts = np.bincount(labels.rank, minlength=len(labels.ids))
+        first = np.zeros(np.count_nonzero(counts) + 1, np.int64)
+        np.cumsum(counts[counts > 0], out=first[1:])
+        order = np.argsort(labels.rank, kind="stable")
+        return order, labels.ids[counts > 0], counts[counts > 0], first, None
+    order = np.lexsort(
+        ~labels.indicator[:, ::-1].T
+    )  # by label set; single labels in the order of the other path
+    indicator = labels.indicator[order]
+    classes = np.flatnonzero(indicator.any(axis=0))
+    return order, classes, indicator.sum(axis=0)[classes], np.empty(0, np.int64), indicator
+
+
 def class_steps(batch: Batch) -> Iterator[ClassStep]:
-    """The steps of a batch with one label a row: a class is one group, everything else is dissimilar to it."""
+    """The steps of a batch with one label per row: a class is one group, everything else is dissimilar to it."""
     n, m = int(batch.first[-1]), len(batch.P)
     everything = np.ones(m)
     everything[n:] = batch.center_weight
@@ -286,7 +273,7 @@ def class_steps(batch: Batch) -> Iterator[ClassStep]:
 def label_steps(
     indicator: np.ndarray, means: np.ndarray, present: int, center_weight: float, pair_weights: PairWeights
 ) -> Iterator[ClassStep]:
-    """The steps of a batch with any number of labels a row, as `FCOH` defines them.
+    """The steps of a batch with any number of labels per row, as the notes of `FCOH` define them.
 
     indicator : (n, C) bool, the samples' labels. means : the class of each mean, row n and on, of which the first
     `present` have samples in the batch and take a step. pair_weights : the weights (own codes, other codes, n_c, n_t)
@@ -311,8 +298,10 @@ def label_steps(
 
 
 def largest_eigenvalue(A: np.ndarray, v: np.ndarray | None = None) -> tuple[float, np.ndarray]:
-    """Of a symmetric positive semi-definite matrix, by a few power iterations from v, with a margin for their small
-    number; and the vector that they end at."""
+    """Largest eigenvalue of a symmetric positive semi-definite matrix, and its eigenvector, both approximate.
+
+    By a few power iterations from v. The value has a margin, as so few iterations fall short of it.
+    """
     if v is None:
         v = (1 + 0.01 * np.arange(len(A))).astype(A.dtype)
     value = 0.0
@@ -323,26 +312,3 @@ def largest_eigenvalue(A: np.ndarray, v: np.ndarray | None = None) -> tuple[floa
             return value, v
         v = product / A.dtype.type(value)
     return value * POWER_MARGIN, v
-
-
-# ---- uncentred features
-
-
-def mean_damping(mean: np.ndarray, energy: float, d: int) -> tuple[float, float]:
-    """How much of the direction of the stream's mean is taken out, of features and of W0.
-
-    Uncentred features share one long direction; steps along it are useless, and they set the curvature that limits all
-    others. M = I - damping mean mean^T, damping = 1 / (|mean|^2 + v) with v the energy of a typical direction: strong
-    where the mean stands out, next to nothing where features are centred. Returns the damping of M's square root, for
-    features (steps with M are plain steps on features damped by its root), and of M itself.
-    """
-    squared = float(np.dot(mean.astype(np.float64), mean.astype(np.float64)))
-    if not 0 < squared < np.inf:
-        return 0.0, 0.0
-    typical = max(energy - squared, 0.0) / d
-    return (1 - np.sqrt(typical / (squared + typical))) / squared, 1 / (squared + typical)
-
-
-def damp(W: np.ndarray, mean: np.ndarray, damping: float) -> np.ndarray:
-    """(I - damping mean mean^T) W."""
-    return W - np.outer(mean * W.dtype.type(damping), mean @ W)

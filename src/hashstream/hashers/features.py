@@ -12,15 +12,24 @@ from __future__ import annotations
 import warnings
 from abc import ABC, abstractmethod
 from copy import copy
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 
 from hashstream.hashers.state_fields import Array, Field, Real
-from hashstream.hashers.validation import check_count, check_numbers, is_positive
+from hashstream.hashers.validation import check_count, check_number, check_numbers
 
-__all__ = ["CenterUnit", "FeatureMap", "RBFAnchors", "check_feature_map", "warmed_up"]
+__all__ = [
+    "CenterUnit",
+    "FeatureMap",
+    "FeatureMapLike",
+    "RBFAnchors",
+    "check_feature_map",
+    "same_map",
+    "warmed_up",
+]
 
 FEW_ROWS = 20
 
@@ -33,7 +42,7 @@ class FeatureMap(BaseEstimator, ABC):
     """
 
     state_fields: ClassVar[dict[str, Field]] = {}
-    sample: Any
+    sample: ArrayLike | None
 
     def warm_up(self, X: np.ndarray, rng: np.random.Generator) -> Self:
         """Fit on the given `sample` or else on X (n, d), a hasher's first batch; `rng` is the hasher's."""
@@ -56,11 +65,11 @@ class FeatureMap(BaseEstimator, ABC):
         self._fit(X, rng)
         return self
 
-    def _check_parameters(self) -> None:
+    def check_parameters(self) -> None:
         """Raise ValueError for a parameter that cannot be (call `super()` first)."""
         check_numbers("sample", self.sample)
 
-    def _check_state(self) -> None:
+    def check_state(self) -> None:
         """Raise ValueError, naming the entry, for a loaded state that fits `state_fields` and still cannot be."""
 
     @abstractmethod
@@ -69,6 +78,10 @@ class FeatureMap(BaseEstimator, ABC):
     @abstractmethod
     def transform(self, X: np.ndarray) -> np.ndarray:
         """(n, d) -> (n, d') in the dtype of X."""
+
+
+FeatureMapLike = FeatureMap | Literal["center", "rbf", "okh"] | None
+"""What `feature_map=` of a method may be: "center" is `CenterUnit()`, "rbf" `RBFAnchors()`, "okh" `GaussianMap()`."""
 
 
 class CenterUnit(FeatureMap):
@@ -92,7 +105,7 @@ class CenterUnit(FeatureMap):
 
     state_fields: ClassVar[dict[str, Field]] = {"mean_": Array("f")}
 
-    def __init__(self, sample: Any = None) -> None:
+    def __init__(self, sample: ArrayLike | None = None) -> None:
         self.sample = sample
 
     def _fit(self, X: np.ndarray, rng: np.random.Generator) -> None:
@@ -123,19 +136,24 @@ class RBFAnchors(FeatureMap):
         "mean_": Array("m"),
     }
 
-    def __init__(self, n_anchors: int = 300, *, width: float | str = "auto", sample: Any = None) -> None:
+    def __init__(
+        self,
+        n_anchors: int = 300,
+        *,
+        width: float | Literal["auto"] = "auto",
+        sample: ArrayLike | None = None,
+    ) -> None:
         self.n_anchors = n_anchors
         self.width = width
         self.sample = sample
 
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
+    def check_parameters(self) -> None:
+        super().check_parameters()
         check_count("n_anchors", self.n_anchors, 1)
-        if self.width != "auto" and not is_positive(self.width):
-            raise ValueError(f'width must be "auto" or a positive number, not {self.width!r}')
+        check_number("width", self.width, word="auto")
 
     def _fit(self, X: np.ndarray, rng: np.random.Generator) -> None:
-        self._check_parameters()
+        self.check_parameters()
         n_anchors = int(self.n_anchors)
         if len(X) < n_anchors:
             warnings.warn(
@@ -175,10 +193,10 @@ def check_feature_map(feature_map: Any) -> None:
         names = ", ".join(map(repr, NAMES))
         raise ValueError(f"feature_map must be None, {names} or a FeatureMap, not {feature_map!r}")
     if isinstance(feature_map, FeatureMap):
-        feature_map._check_parameters()
+        feature_map.check_parameters()
 
 
-def warmed_up(feature_map: Any, X: np.ndarray, rng: np.random.Generator) -> FeatureMap | None:
+def warmed_up(feature_map: FeatureMapLike, X: np.ndarray, rng: np.random.Generator) -> FeatureMap | None:
     """A hasher's own map, fitted: on its sample, or else on X. The sample itself is not kept in it."""
     if feature_map is None:
         return None
@@ -193,3 +211,16 @@ def _unit(X: np.ndarray) -> np.ndarray:
     lengths = np.sqrt(np.einsum("ij,ij->i", X, X))
     X /= np.where(lengths > 0, lengths, 1)[:, None].astype(X.dtype)
     return X
+
+
+def same_map(a: Any, b: Any) -> bool:
+    """True where two fitted feature maps, or parts of them, are equal."""
+    if type(a) is not type(b):
+        return False
+    if isinstance(a, np.ndarray):
+        return np.array_equal(a, b)
+    if isinstance(a, dict):
+        return a.keys() == b.keys() and all(same_map(a[key], b[key]) for key in a)
+    if isinstance(a, (list, tuple)):
+        return len(a) == len(b) and all(map(same_map, a, b))
+    return same_map(vars(a), vars(b)) if hasattr(a, "__dict__") else bool(a == b)

@@ -24,13 +24,18 @@ Read from the publications' abstracts and from the method's description elsewher
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Self
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from hashstream.hashers.codebooks import hadamard
+from hashstream.hashers.features import FeatureMapLike
+from hashstream.hashers.generators import RandomState
 from hashstream.hashers.labels import Labels
-from hashstream.hashers.sketch import SketchingHasher, centred
+from hashstream.hashers.registry import register
+from hashstream.hashers.sketch import Sketch, SketchingHasher, centred
 from hashstream.hashers.state_fields import Field
 
 __all__ = ["FROSH", "compress", "walsh_hadamard"]
@@ -39,6 +44,7 @@ RADIX = 32
 """Order of the Hadamard matrices that a transform is made of: small enough to cost little, large enough for BLAS."""
 
 
+@register
 class FROSH(SketchingHasher):
     """Faster online sketching hashing: `SketchHash` with every chunk compressed by a random Hadamard transform first.
 
@@ -90,6 +96,12 @@ class FROSH(SketchingHasher):
 
     reference = "Chen et al., UAI 2017"
     state_size = "d r + l d / 2"
+    colour = "#a06a3b"
+    marker = "<"
+    tuning_grid: ClassVar[Mapping[str, Sequence[Any]]] = {
+        "sketch_size": (100, 200, 400),
+        "batch_size": (256, 1024, 4096),
+    }
     state_fields: ClassVar[dict[str, Field]] = {}  # nothing beyond what `SketchingHasher` declares
 
     def __init__(
@@ -98,9 +110,9 @@ class FROSH(SketchingHasher):
         *,
         sketch_size: int = 200,
         batch_size: int = 1024,
-        init: Any = None,
-        feature_map: Any = None,
-        random_state: Any = None,
+        init: ArrayLike | None = None,
+        feature_map: FeatureMapLike = None,
+        random_state: RandomState = None,
     ) -> None:
         self.n_bits = n_bits
         self.sketch_size = sketch_size
@@ -124,10 +136,10 @@ class FROSH(SketchingHasher):
         A += between / X.dtype.type(np.sqrt(len(X)))
         if len(A) > half:
             A = compress(A, half, self.rng_)
-        sketch = self._sketch().insert(A).ordered()
+        sketch = Sketch.of(self, self.sketch_size).insert(A).ordered()
         self._aim(sketch)
         self.mean_ = mean
-        self._keep(sketch.shrunk(half - 1))
+        sketch.shrunk(half - 1).keep(self)
         return 1
 
 

@@ -1,17 +1,51 @@
-"""Random generators as JSON, and back: their state is checked field by field.
+"""Random generators: made from `random_state`, copied, and saved as JSON.
 
-NumPy assigns a state without looking at it: a position outside of a generator's buffer makes it read outside of it, and
-some states repeat one number for ever, which a loop that draws until something differs does not survive.
+The state of a saved generator is checked field by field. NumPy assigns a state without a check: a position outside of
+a generator's buffer makes it read outside of it, and some states repeat one number for ever, so that a loop that draws
+until something differs would never end.
 """
 
 from __future__ import annotations
 
 import json
+from copy import deepcopy
 from typing import Any
 
 import numpy as np
 
-__all__ = ["pack_generator", "unpack_generator"]
+__all__ = ["RandomState", "as_generator", "copy_generator", "pack_generator", "unpack_generator"]
+
+RandomState = int | np.integer | np.random.Generator | np.random.SeedSequence | np.random.RandomState | None
+"""What `random_state=` of a method may be."""
+
+
+def as_generator(random_state: RandomState) -> np.random.Generator:
+    """A new generator for a model, seeded with (or by a draw from) `random_state`."""
+    if isinstance(random_state, np.random.RandomState):
+        return np.random.default_rng(random_state.randint(2**31, size=4))
+    if isinstance(random_state, np.random.Generator):
+        return np.random.default_rng(random_state.integers(2**63, size=4))
+    return np.random.default_rng(random_state)
+
+
+class _Unseeded(np.random.bit_generator.ISeedSequence):
+    """For a generator whose state is about to be set: seeding it would take longer than the copy."""
+
+    def generate_state(self, n_words: int, dtype: Any = np.uint32) -> np.ndarray:
+        return np.zeros(n_words, dtype)
+
+
+_unseeded = _Unseeded()
+
+
+def copy_generator(rng: np.random.Generator) -> np.random.Generator:
+    """A generator of its own that draws what `rng` would draw."""
+    if type(rng.bit_generator) is not np.random.PCG64:
+        return deepcopy(rng)
+    bits = np.random.PCG64(_unseeded)  # type: ignore[arg-type]
+    bits.state = rng.bit_generator.state
+    return np.random.Generator(bits)
+
 
 GENERATORS: dict[str, Any] = {
     cls.__name__: cls

@@ -20,20 +20,27 @@ What this file adds to the paper:
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Self
 
 import numpy as np
+from numpy.typing import ArrayLike
 
-from hashstream.hashers.base import initial_projection
-from hashstream.hashers.codebooks import ROWS, CodewordHasher, hadamard_codebook
-from hashstream.hashers.codeword_steps import check_step, piece_rows, take_steps, unit_rows
+from hashstream.hashers.codebooks import ROWS, RowOrder, hadamard_codebook
+from hashstream.hashers.codeword_hasher import CodewordHasher, check_step, piece_rows, unit_rows
+from hashstream.hashers.features import FeatureMapLike
+from hashstream.hashers.generators import RandomState
+from hashstream.hashers.kernels.codewords import take_steps
 from hashstream.hashers.labels import Labels
+from hashstream.hashers.projections import initial_projection
+from hashstream.hashers.registry import register
 from hashstream.hashers.state_fields import Array, Field
-from hashstream.hashers.validation import check_flag, is_positive
+from hashstream.hashers.validation import check_choice, check_flag, check_number, settings_for
 
 __all__ = ["HCOH"]
 
 
+@register
 class HCOH(CodewordHasher):
     """Hadamard codebook online hashing: each sample pulls its projections towards its class's codeword.
 
@@ -94,6 +101,12 @@ class HCOH(CodewordHasher):
 
     reference = "Lin et al., ACM Multimedia 2018"
     state_size = "d r"
+    colour = "#d55e00"
+    marker = "D"
+    tuning_grid: ClassVar[Mapping[str, Sequence[Any]]] = {
+        "learning_rate": (1.0, 0.5, 0.2, 0.1, 0.05, 0.02, 0.01),
+        "batch_size": (1, 10),
+    }
     state_fields: ClassVar[dict[str, Field]] = {
         "projection_": Array("d r"),
     }
@@ -105,12 +118,12 @@ class HCOH(CodewordHasher):
         learning_rate: float = 0.2,
         batch_size: int = 1,
         n_classes: int = 16,
-        rows: str = "random",
+        rows: RowOrder = "random",
         unit_length: bool = True,
-        codebook: Any = None,
-        init: Any = None,
-        feature_map: Any = None,
-        random_state: Any = None,
+        codebook: ArrayLike | None = None,
+        init: ArrayLike | None = None,
+        feature_map: FeatureMapLike = None,
+        random_state: RandomState = None,
     ) -> None:
         self.n_bits = n_bits
         self.learning_rate = learning_rate
@@ -135,16 +148,12 @@ class HCOH(CodewordHasher):
             "cifar10": {"learning_rate": 0.2, "n_classes": 10},
             "places205": {"learning_rate": 0.1, "n_classes": 205},
         }
-        if dataset not in settings:
-            raise ValueError(f"the paper has settings for {', '.join(settings)}, not for {dataset!r}")
-        return cls(n_bits, **{**settings[dataset], **changes})
+        return cls(n_bits, **{**settings_for(dataset, settings), **changes})
 
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
-        if not is_positive(self.learning_rate):
-            raise ValueError(f"learning_rate must be a positive number, not {self.learning_rate!r}")
-        if self.rows not in ROWS:
-            raise ValueError(f"rows must be one of {', '.join(ROWS)}, not {self.rows!r}")
+    def check_parameters(self) -> None:
+        super().check_parameters()
+        check_number("learning_rate", self.learning_rate)
+        check_choice("rows", self.rows, ROWS)
         check_flag("unit_length", self.unit_length)
 
     def _piece_rows(self) -> int:

@@ -21,21 +21,27 @@ Where we depart from the published script:
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Self
 
 import numpy as np
+from numpy.typing import ArrayLike
 
-from hashstream.hashers.base import initial_projection
-from hashstream.hashers.codebooks import ROWS, CodewordHasher, hadamard_codebook
-from hashstream.hashers.codeword_steps import check_step, piece_rows, take_steps
-from hashstream.hashers.features import RBFAnchors
+from hashstream.hashers.codebooks import ROWS, RowOrder, hadamard_codebook
+from hashstream.hashers.codeword_hasher import CodewordHasher, check_step, piece_rows
+from hashstream.hashers.features import FeatureMapLike, RBFAnchors
+from hashstream.hashers.generators import RandomState
+from hashstream.hashers.kernels.codewords import take_steps
 from hashstream.hashers.labels import Labels
+from hashstream.hashers.projections import initial_projection
+from hashstream.hashers.registry import register
 from hashstream.hashers.state_fields import MAX_COUNT, Array, Field
-from hashstream.hashers.validation import is_positive
+from hashstream.hashers.validation import check_choice, check_number, settings_for
 
 __all__ = ["HMOH"]
 
 
+@register
 class HMOH(CodewordHasher):
     """Hadamard matrix guided online hashing: an averaged perceptron for each bit of the classes' codewords.
 
@@ -92,6 +98,12 @@ class HMOH(CodewordHasher):
 
     reference = "Lin et al., IJCV 2020"
     state_size = "3 d r"
+    colour = "#882255"
+    marker = "h"
+    tuning_grid: ClassVar[Mapping[str, Sequence[Any]]] = {
+        "learning_rate": (1.0, 0.5, 0.2, 0.1, 0.05, 0.02, 0.01),
+        "batch_size": (1, 10),
+    }
     state_fields: ClassVar[dict[str, Field]] = {
         "projection_": Array("d r"),
         "iterate_": Array("d r"),
@@ -107,11 +119,11 @@ class HMOH(CodewordHasher):
         learning_rate: float = 0.1,
         batch_size: int = 1,
         n_classes: int = 16,
-        rows: str = "distinct",
-        codebook: Any = None,
-        init: Any = None,
-        feature_map: Any = None,
-        random_state: Any = None,
+        rows: RowOrder = "distinct",
+        codebook: ArrayLike | None = None,
+        init: ArrayLike | None = None,
+        feature_map: FeatureMapLike = None,
+        random_state: RandomState = None,
     ) -> None:
         self.n_bits = n_bits
         self.learning_rate = learning_rate
@@ -137,16 +149,12 @@ class HMOH(CodewordHasher):
             "cifar10": {"learning_rate": 0.01, "n_classes": 10},
             "places205": {"learning_rate": 0.5, "n_classes": 205, "feature_map": RBFAnchors(800)},
         }
-        if dataset not in settings:
-            raise ValueError(f"there are settings for {', '.join(settings)}, not for {dataset!r}")
-        return cls(n_bits, **{**settings[dataset], **changes})
+        return cls(n_bits, **{**settings_for(dataset, settings), **changes})
 
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
-        if not is_positive(self.learning_rate):
-            raise ValueError(f"learning_rate must be a positive number, not {self.learning_rate!r}")
-        if self.rows not in ROWS:
-            raise ValueError(f"rows must be one of {', '.join(ROWS)}, not {self.rows!r}")
+    def check_parameters(self) -> None:
+        super().check_parameters()
+        check_number("learning_rate", self.learning_rate)
+        check_choice("rows", self.rows, ROWS)
 
     def _piece_rows(self) -> int:
         return piece_rows(self.batch_size)

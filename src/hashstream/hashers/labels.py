@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
-__all__ = ["LabelBook", "Labels", "as_labels", "is_missing", "labelled", "missing_rows"]
+__all__ = ["LabelBook", "Labels", "LabelsLike", "as_labels", "is_missing", "labelled", "missing_rows"]
+
+
+LabelsLike = ArrayLike | Sequence[Hashable]
+"""What `y` may be: (n,) labels of any hashable kind, None for a missing one, or an (n, C) matrix of 0 and 1."""
 
 
 @dataclass(frozen=True)
@@ -53,7 +59,7 @@ class LabelBook:
     def __len__(self) -> int:
         return len(self.classes)
 
-    def read(self, y: Any) -> tuple[LabelBook, Labels]:
+    def read(self, y: LabelsLike) -> tuple[LabelBook, Labels]:
         """The book with `y`'s labels in it, and `y` as class numbers. `y` is (n,) labels or (n, C) of 0 and 1, none of
         them missing: see `labelled`."""
         y = y if isinstance(y, np.ndarray) and y.dtype.kind in "iub" else as_labels(y)
@@ -90,7 +96,7 @@ class LabelBook:
         return book, Labels(nothing, nothing, y.astype(bool))
 
 
-def as_labels(y: Any, name: str = "y") -> np.ndarray:
+def as_labels(y: LabelsLike, name: str = "y") -> np.ndarray:
     """y as an array in which every label is still itself, and checked: labels are hashable and not infinite.
 
     (n,) labels or an (n, C) matrix. A missing label stays NaN or NaT in an array of that type, and is None in an array

@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
+from numpy.typing import ArrayLike
 
-from hashstream.hashers.base import OnlineHasher, initial_projection
+from hashstream.hashers.base import OnlineHasher
 from hashstream.hashers.encoder import Encoder
+from hashstream.hashers.features import FeatureMapLike
+from hashstream.hashers.generators import RandomState
 from hashstream.hashers.labels import LabelBook, Labels
+from hashstream.hashers.projections import initial_projection
+from hashstream.hashers.registry import register
 from hashstream.hashers.state_fields import Array, Field
 
 __all__ = ["LSH"]
 
 
+@register
 class LSH(OnlineHasher):
     """Codes from the signs of random projections; nothing is learned and labels are ignored.
 
@@ -42,6 +48,7 @@ class LSH(OnlineHasher):
     needs = "nothing"
     needs_labels = False
     multilabel = True
+    colour = "#8a8a8a"
     state_fields: ClassVar[dict[str, Field]] = {
         "projection_": Array("d r"),
     }
@@ -51,9 +58,9 @@ class LSH(OnlineHasher):
         n_bits: int = 32,
         *,
         batch_size: int = 100,
-        init: Any = None,
-        feature_map: Any = None,
-        random_state: Any = None,
+        init: ArrayLike | None = None,
+        feature_map: FeatureMapLike = None,
+        random_state: RandomState = None,
     ) -> None:
         self.n_bits = n_bits
         self.batch_size = batch_size

@@ -25,24 +25,25 @@ Where this follows the authors' code rather than the publication, or neither:
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any, ClassVar, Self
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
+from numpy.typing import ArrayLike
 
-from hashstream.hashers.base import MAX_BITS, OnlineHasher, initial_projection
+from hashstream.hashers.base import MAX_BITS, OnlineHasher
 from hashstream.hashers.errors import DivergenceError
+from hashstream.hashers.features import FeatureMapLike
+from hashstream.hashers.generators import RandomState
+from hashstream.hashers.kernels.mihash import Piece, take_steps
 from hashstream.hashers.labels import Labels
-from hashstream.hashers.mihash_kernel import KERNEL, kernel_steps
+from hashstream.hashers.projections import initial_projection
+from hashstream.hashers.registry import register
 from hashstream.hashers.state_fields import Array, Either, Field, Real, Whole
-from hashstream.hashers.validation import check_count, is_positive
+from hashstream.hashers.validation import check_count, check_number, settings_for
 
-__all__ = ["MIHash", "Piece", "gradient", "take_steps", "twin_steps"]
+__all__ = ["MIHash"]
 
-CLIP = 42.0
-"""The sigmoid's argument is held within this, as in the authors' code."""
-REFRESH = 1000
-"""Rows of the stream after which the compiled steps project the reservoir anew."""
 PIECE_ROWS = 1000
 MAX_BINS = 4 * MAX_BITS
 """Four per bit of the longest code: finer histograms have more bins than a reservoir has items."""
@@ -50,6 +51,7 @@ STEEPNESS = 10.0
 """A of the publication, for features of unit length."""
 
 
+@register
 class MIHash(OnlineHasher):
     """Online hashing with mutual information: distances to a reservoir shall tell who shares a label.
 
@@ -132,6 +134,12 @@ class MIHash(OnlineHasher):
 
     reference = "Cakir et al., ICCV 2017"
     state_size = "d r + R (d + r)"
+    colour = "#009e73"
+    marker = "^"
+    tuning_grid: ClassVar[Mapping[str, Sequence[Any]]] = {
+        "learning_rate": (10.0, 3.0, 1.0, 0.3, 0.1),
+        "steepness": ("auto", 1.0, 10.0),
+    }
     state_fields: ClassVar[dict[str, Field]] = {
         "projection_": Array("d r"),
         "reservoir_": Array("m d"),
@@ -149,14 +157,14 @@ class MIHash(OnlineHasher):
         *,
         reservoir_size: int = 1000,
         n_bins: int = 16,
-        steepness: float | str = "auto",
+        steepness: float | Literal["auto"] = "auto",
         learning_rate: float = 1.0,
         decay: float = 0.0,
-        warm_up: int | str = "auto",
+        warm_up: int | Literal["auto"] = "auto",
         batch_size: int = 1,
-        init: Any = None,
-        feature_map: Any = None,
-        random_state: Any = None,
+        init: ArrayLike | None = None,
+        feature_map: FeatureMapLike = None,
+        random_state: RandomState = None,
     ) -> None:
         self.n_bits = n_bits
         self.reservoir_size = reservoir_size
@@ -179,10 +187,8 @@ class MIHash(OnlineHasher):
         table, not to the hasher.
         """
         sizes = {"mnist": 1000, "cifar10": 1000, "places205": 5000}
-        if dataset not in sizes:
-            raise ValueError(f"the paper has settings for {', '.join(sizes)}, not for {dataset!r}")
         settings = {
-            "reservoir_size": sizes[dataset],
+            "reservoir_size": settings_for(dataset, sizes),
             "n_bins": 16,
             "steepness": 10.0,
             "learning_rate": 1.0,
@@ -190,18 +196,15 @@ class MIHash(OnlineHasher):
         }
         return cls(n_bits, **{**settings, **changes})
 
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
+    def check_parameters(self) -> None:
+        super().check_parameters()
         check_count("reservoir_size", self.reservoir_size, 1)
         check_count("n_bins", self.n_bins, 1, MAX_BINS)
         if self.warm_up != "auto":
             check_count("warm_up", self.warm_up, 0, int(self.reservoir_size))
-        if self.steepness != "auto" and not is_positive(self.steepness):
-            raise ValueError(f'steepness must be "auto" or a positive number, not {self.steepness!r}')
-        if not is_positive(self.learning_rate):
-            raise ValueError(f"learning_rate must be a positive number, not {self.learning_rate!r}")
-        if not is_positive(self.decay, zero=True):
-            raise ValueError(f"decay must be a number of at least 0, not {self.decay!r}")
+        check_number("steepness", self.steepness, word="auto")
+        check_number("learning_rate", self.learning_rate)
+        check_number("decay", self.decay, zero=True)
 
     def _piece_rows(self) -> int:
         return int(self.batch_size) if self.batch_size > 1 else PIECE_ROWS
@@ -212,7 +215,7 @@ class MIHash(OnlineHasher):
 
     # ---- state
 
-    def _check_state(self) -> None:
+    def check_state(self) -> None:
         matrix = self.reservoir_labels_.ndim == 2
         if not len(self.reservoir_) or matrix != bool(self.label_book_.multilabel):
             raise ValueError(
@@ -314,102 +317,3 @@ def seat(items: np.ndarray, rows: np.ndarray, slots: np.ndarray) -> np.ndarray:
     for i in np.flatnonzero(slots >= 0):
         seated[slots[i]] = rows[i]
     return seated
-
-
-# ---- the steps
-
-
-@dataclass
-class Piece:
-    """A piece of the stream, as `take_steps` needs it.
-
-    X : (n, d), the instances. reservoir : (m, d), the items before the first of them.
-    related : (n, m + n) bool, whether an instance shares a label with each item, and with each instance.
-    slots : (n,) int64, the place that each instance takes after its step, or -1.
-    rates : (n,) float64, the length of each step; 0 for none.
-    scale, bins : A and K. seen : rows of the stream before these.
-    """
-
-    X: np.ndarray
-    reservoir: np.ndarray
-    related: np.ndarray
-    slots: np.ndarray
-    rates: np.ndarray
-    scale: float
-    bins: int
-    seen: int = 0
-    refresh: int = REFRESH
-    clip: float = CLIP
-
-
-def take_steps(piece: Piece, W: np.ndarray, P: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """W (d, r) and the reservoir's projections P (m, r) before the piece -> both after it, as new arrays."""
-    return kernel_steps(piece, W, P) if KERNEL else twin_steps(piece, W)
-
-
-def twin_steps(piece: Piece, W: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """`take_steps` as published: the whole reservoir is projected anew for every instance."""
-    m = len(piece.reservoir)
-    everyone = np.concatenate([piece.reservoir, piece.X])
-    items = list(range(m))
-    for i, x in enumerate(piece.X):
-        if piece.rates[i] > 0 and items:
-            rate = W.dtype.type(piece.rates[i])
-            W = W - rate * gradient(
-                W, x, everyone[items], piece.related[i, items], piece.scale, piece.bins, piece.clip
-            )
-        slot = int(piece.slots[i])
-        if slot == len(items):
-            items.append(m + i)
-        elif slot >= 0:
-            items[slot] = m + i
-    return W.copy(), everyone[items] @ W
-
-
-def gradient(
-    W: np.ndarray,
-    x: np.ndarray,
-    reservoir: np.ndarray,
-    related: np.ndarray,
-    scale: float,
-    bins: int,
-    clip: float = CLIP,
-) -> np.ndarray:
-    """The gradient of -I with respect to W (d, r), for one instance x (d,) and the items of the reservoir (m, d)."""
-    r, m = W.shape[1], len(reservoir)
-    phi, phi_x = sigmoid(reservoir @ W, scale, clip), sigmoid(x @ W, scale, clip)  # Eq. 9
-    h = (r - (2 * phi - 1) @ (2 * phi_x - 1)) / 2  # Eq. 8
-
-    # Eq. 7: each distance is shared between the two bins around it.
-    centres, width = np.linspace(0, r, bins + 1), r / bins
-    distance = h[:, None] - centres  # (m, K + 1)
-    rising = (distance > -width) & (distance <= 0)
-    falling = (distance > 0) & (distance <= width)
-    share = np.where(rising | falling, 1 - np.abs(distance) / width, 0)
-    of_related, of_unrelated = share[related].sum(axis=0), share[~related].sum(axis=0)
-    n_related = int(related.sum())
-
-    # dI/dP: the brackets 1 + log2 P (1 where P = 0); with p+ / n+ = 1 / m the shares of the classes cancel.
-    everything = bracket((of_related + of_unrelated) / m)
-    worth = np.where(
-        related[:, None],
-        everything - bracket(of_related / max(n_related, 1)),
-        everything - bracket(of_unrelated / max(m - n_related, 1)),
-    )
-    slope = (rising.astype(float) - falling) / width  # Eq. 10
-    by_h = (worth * slope).sum(axis=1) / m
-    by_phi = (by_h[:, None] * (-phi / 2)).sum(axis=0)  # dh/dPhi as in the authors' code
-    change: np.ndarray = np.outer(x, scale * phi_x * (1 - phi_x) * by_phi)  # Eq. 11
-    return change.astype(W.dtype, copy=False)
-
-
-def sigmoid(P: np.ndarray, scale: float, clip: float) -> np.ndarray:
-    """1 / (1 + e^-z) with z = scale P, held within +-clip."""
-    value: np.ndarray = 1 / (1 + np.exp(-np.clip(scale * P, -clip, clip)))
-    return value
-
-
-def bracket(p: np.ndarray) -> np.ndarray:
-    """1 + log2 p, and 1 where p is 0."""
-    value: np.ndarray = 1 + np.log2(np.where(p > 0, p, 1))
-    return value

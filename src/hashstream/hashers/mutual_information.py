@@ -28,7 +28,7 @@ from typing import Any
 import numpy as np
 
 from hashstream import hamming
-from hashstream.hashers.labels import as_labels, missing_rows
+from hashstream.hashers.labels import LabelsLike, as_labels, missing_rows
 
 __all__ = ["gate", "has_moved", "reservoir_mutual_information"]
 
@@ -36,7 +36,9 @@ UNMOVED = 1e-6
 """Functions whose weights differ by less than this in sum are the same, as in the authors' code."""
 
 
-def reservoir_mutual_information(codes: np.ndarray, labels: Any, *, n_bits: int | None = None) -> float:
+def reservoir_mutual_information(
+    codes: np.ndarray, labels: LabelsLike, *, n_bits: int | None = None
+) -> float:
     """Mean over the items of a reservoir of I(D; C), what Hamming distances from the item tell about shared labels.
 
     Parameters
@@ -101,7 +103,7 @@ def has_moved(W: np.ndarray, snapshot: np.ndarray) -> bool:
     return bool(np.abs(np.asarray(W) - np.asarray(snapshot)).sum() >= UNMOVED)
 
 
-def _comparable(labels: Any) -> np.ndarray:
+def _comparable(labels: LabelsLike) -> np.ndarray:
     """Labels in a form that `hamming.histogram` reads: numbers that are equal where the labels are, or the matrix."""
     labels = as_labels(labels, "labels")
     if (missing := missing_rows(labels)) is not None:

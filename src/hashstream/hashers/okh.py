@@ -14,7 +14,7 @@ each pair in turn:
 What is taken from where. The loss, the zero-loss codes and the step are written from a summary of the publication: its
 full text was not at hand to check them equation by equation. The learner's only public code is an obfuscated file, so
 nothing here could be compared with a run of it either. The kernel map, the pairs and W0 are those of the published
-wrapper around it (`okh_kernel.py`), read in its source.
+wrapper around it (`gaussian_map.py`), read in its source.
 
 The thresholds are a reading. The publication has one for similar pairs and one, a share of r, for dissimilar pairs; the
 wrapper hands over a single number alpha. We take t_s = 0 and t_d = (1 - alpha) r: codes of one class shall be equal,
@@ -23,20 +23,26 @@ and alpha is what codes of two classes may share. t_s = `similar_slack` r is the
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Self
 
 import numpy as np
+from numpy.typing import ArrayLike
 
-from hashstream.hashers.base import initial_projection
-from hashstream.hashers.okh_kernel import OKHKernel
-from hashstream.hashers.okh_pairs import learn_pairs
+from hashstream.hashers.features import FeatureMapLike
+from hashstream.hashers.gaussian_map import GaussianMap
+from hashstream.hashers.generators import RandomState
+from hashstream.hashers.kernels.okh import learn_pairs
 from hashstream.hashers.pairs import PairHasher
+from hashstream.hashers.projections import initial_projection
+from hashstream.hashers.registry import register
 from hashstream.hashers.state_fields import Array, Field
-from hashstream.hashers.validation import is_positive
+from hashstream.hashers.validation import check_number, settings_for
 
 __all__ = ["OKH"]
 
 
+@register
 class OKH(PairHasher):
     """Online kernel hashing: the smallest step that gives each pair of rows codes without loss.
 
@@ -57,8 +63,8 @@ class OKH(PairHasher):
     init : (d, n_bits) array, optional
         W0, where d counts the features after the map, 301 by default; otherwise Gaussian with unit columns.
     feature_map : "okh", None, or as in every method
-        "okh" is `OKHKernel()`, 300 anchors. It takes them from the first batch: give a first batch of some hundred
-        rows, or ``OKHKernel(sample=rows)``.
+        "okh" is `GaussianMap()`, 300 anchors. It takes them from the first batch: give a first batch of some hundred
+        rows, or ``GaussianMap(sample=rows)``.
     random_state
         As in every method.
 
@@ -87,6 +93,12 @@ class OKH(PairHasher):
 
     reference = "Huang, Yang and Zheng, IJCAI 2013 and TNNLS 2018"
     state_size = "300 (d + r)"
+    colour = "#333333"
+    marker = "*"
+    tuning_grid: ClassVar[Mapping[str, Sequence[Any]]] = {
+        "C": (1.0, 0.1, 0.01, 0.001, 0.0001),
+        "alpha": (0.1, 0.3, 0.5, 0.7),
+    }
     state_fields: ClassVar[dict[str, Field]] = {
         "projection_": Array("d r"),
     }
@@ -99,9 +111,9 @@ class OKH(PairHasher):
         alpha: float = 0.3,
         similar_slack: float = 0.0,
         batch_size: int = 2000,
-        init: Any = None,
-        feature_map: Any = "okh",
-        random_state: Any = None,
+        init: ArrayLike | None = None,
+        feature_map: FeatureMapLike = "okh",
+        random_state: RandomState = None,
     ) -> None:
         self.n_bits = n_bits
         self.C = C
@@ -116,7 +128,7 @@ class OKH(PairHasher):
     def from_paper(cls, dataset: str, n_bits: int, **changes: Any) -> Self:
         """The settings of the FCOH paper's comparison for "mnist", "cifar10" or "places205": (C, alpha).
 
-        With the wrapper's kernel width, ``OKHKernel(width="published")``, under which those figures came about; our
+        With the wrapper's kernel width, ``GaussianMap(width="published")``, under which those figures came about; our
         default, ``width="mean"``, gives better codes. The wrapper draws anchors from the whole training set before the
         stream begins; here they come from the first batch, unless a map with a `sample` is given.
         """
@@ -125,19 +137,14 @@ class OKH(PairHasher):
             "cifar10": {"C": 0.001, "alpha": 0.3},
             "places205": {"C": 0.0001, "alpha": 0.7},
         }
-        if dataset not in settings:
-            raise ValueError(f"the paper has settings for {', '.join(settings)}, not for {dataset!r}")
-        kernel = OKHKernel(width="published")
-        return cls(n_bits, **{"feature_map": kernel, **settings[dataset], **changes})
+        chosen = settings_for(dataset, settings)
+        return cls(n_bits, **{"feature_map": GaussianMap(width="published"), **chosen, **changes})
 
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
-        if not is_positive(self.C):
-            raise ValueError(f"C must be a positive number, not {self.C!r}")
+    def check_parameters(self) -> None:
+        super().check_parameters()
+        check_number("C", self.C)
         for name in ("alpha", "similar_slack"):
-            value = getattr(self, name)
-            if not is_positive(value, zero=True) or value > 1:
-                raise ValueError(f"{name} must be a number from 0 to 1, not {value!r}")
+            check_number(name, getattr(self, name), zero=True, most=1)
 
     def _start_pairs(self, X: np.ndarray) -> None:
         self.projection_ = initial_projection(self.init, self.rng_, X.shape[1], self.n_bits, X.dtype)

@@ -23,20 +23,27 @@ Where we depart from the published code:
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Self
 
 import numpy as np
+from numpy.typing import ArrayLike
 
-from hashstream.hashers.base import initial_projection
-from hashstream.hashers.codebooks import CodewordHasher, random_codebook
-from hashstream.hashers.codeword_steps import check_step, piece_rows, take_steps, unit_rows
+from hashstream.hashers.codebooks import random_codebook
+from hashstream.hashers.codeword_hasher import CodewordHasher, check_step, piece_rows, unit_rows
+from hashstream.hashers.features import FeatureMapLike
+from hashstream.hashers.generators import RandomState
+from hashstream.hashers.kernels.codewords import take_steps
 from hashstream.hashers.labels import Labels
+from hashstream.hashers.projections import initial_projection
+from hashstream.hashers.registry import register
 from hashstream.hashers.state_fields import Array, Field
-from hashstream.hashers.validation import check_flag, is_positive
+from hashstream.hashers.validation import check_flag, check_number, settings_for
 
 __all__ = ["OSH"]
 
 
+@register
 class OSH(CodewordHasher):
     """Online supervised hashing: boosted hash functions for random codewords of the classes.
 
@@ -95,6 +102,11 @@ class OSH(CodewordHasher):
 
     reference = "Cakir et al., CVIU 2017"
     state_size = "d r"
+    colour = "#7a5c00"
+    marker = "v"
+    tuning_grid: ClassVar[Mapping[str, Sequence[Any]]] = {
+        "learning_rate": (1.0, 0.5, 0.2, 0.1, 0.05, 0.02, 0.01),
+    }
     state_fields: ClassVar[dict[str, Field]] = {
         "projection_": Array("d r"),
     }
@@ -108,11 +120,11 @@ class OSH(CodewordHasher):
         n_classes: int = 16,
         paper_compat: bool = False,
         unit_length: bool = True,
-        codebook: Any = None,
-        init: Any = None,
+        codebook: ArrayLike | None = None,
+        init: ArrayLike | None = None,
         batch_size: int = 1,
-        feature_map: Any = None,
-        random_state: Any = None,
+        feature_map: FeatureMapLike = None,
+        random_state: RandomState = None,
     ) -> None:
         self.n_bits = n_bits
         self.learning_rate = learning_rate
@@ -138,14 +150,11 @@ class OSH(CodewordHasher):
             "cifar10": {"n_classes": 10},
             "places205": {"n_classes": 205},
         }
-        if dataset not in settings:
-            raise ValueError(f"the paper has settings for {', '.join(settings)}, not for {dataset!r}")
-        return cls(n_bits, **{"learning_rate": 0.1, **settings[dataset], **changes})
+        return cls(n_bits, **{"learning_rate": 0.1, **settings_for(dataset, settings), **changes})
 
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
-        if not is_positive(self.learning_rate):
-            raise ValueError(f"learning_rate must be a positive number, not {self.learning_rate!r}")
+    def check_parameters(self) -> None:
+        super().check_parameters()
+        check_number("learning_rate", self.learning_rate)
         for name in ("boost", "paper_compat", "unit_length"):
             check_flag(name, getattr(self, name))
 

@@ -19,22 +19,28 @@ times longer or shorter. The exactness above holds for such streams; see the not
 
 from __future__ import annotations
 
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.linalg import LinAlgError, cho_factor, cho_solve
 from scipy.sparse import csr_array
 from sklearn.utils.validation import check_is_fitted
 
-from hashstream.hashers.codebooks import MAX_CLASSES, CodewordHasher, grow, hadamard_codebook
+from hashstream.hashers.codebooks import MAX_CLASSES, grow, hadamard_codebook
+from hashstream.hashers.codeword_hasher import CodewordHasher
 from hashstream.hashers.errors import DivergenceError
+from hashstream.hashers.features import FeatureMapLike, same_map
+from hashstream.hashers.generators import RandomState
 from hashstream.hashers.labels import LabelBook, Labels
+from hashstream.hashers.registry import register
 from hashstream.hashers.row_scale import LONG, MOVED, RowScale, times_power_of_two
 from hashstream.hashers.sketch import MAX_SIZE, Sketch, check_places
 from hashstream.hashers.state_fields import Array, Field, Real, Whole
 from hashstream.hashers.threads import on_one_thread
-from hashstream.hashers.validation import check_count, is_positive
+from hashstream.hashers.validation import check_count, check_number, settings_for
 
 __all__ = ["RidgeHash"]
 
@@ -42,6 +48,7 @@ FEW = 10
 """The median length of fewer rows says less about the scale."""
 
 
+@register
 class RidgeHash(CodewordHasher):
     """Ridge regression to Hadamard codewords: exact, independent of the order of the stream, mergeable.
 
@@ -125,6 +132,12 @@ class RidgeHash(CodewordHasher):
     reference = "hashstream"
     needs = "labels"
     state_size = "d^2 + C d (with rank l: l d + C d)"
+    colour = "#332288"
+    marker = "p"
+    tuning_grid: ClassVar[Mapping[str, Sequence[Any]]] = {
+        "ridge": (10.0, 3.0, 1.0, 0.3, 0.1, 0.01),
+        "forgetting": (1.0, 0.9999, 0.999),
+    }
     state_fields: ClassVar[dict[str, Field]] = {
         "class_sums_": Array("C d", "float64"),
         "gram_": Array("g g", "float64"),
@@ -135,6 +148,7 @@ class RidgeHash(CodewordHasher):
         "longest_length_": Real(low=0),
         **RowScale.FIELDS,
     }
+    sketch_lost_: float
 
     def __init__(
         self,
@@ -144,11 +158,11 @@ class RidgeHash(CodewordHasher):
         forgetting: float = 1.0,
         rank: int | None = None,
         n_classes: int = 16,
-        classes: Any = None,
-        codebook: Any = None,
+        classes: Sequence[Hashable] | None = None,
+        codebook: ArrayLike | None = None,
         batch_size: int = 1000,
-        feature_map: Any = None,
-        random_state: Any = None,
+        feature_map: FeatureMapLike = None,
+        random_state: RandomState = None,
     ) -> None:
         self.n_bits = n_bits
         self.ridge = ridge
@@ -165,16 +179,12 @@ class RidgeHash(CodewordHasher):
     def from_paper(cls, dataset: str, n_bits: int, **changes: Any) -> Self:
         """The defaults, with as many classes as "mnist", "cifar10" or "places205" has: the method is in no paper."""
         sizes = {"mnist": 10, "cifar10": 10, "places205": 205}
-        if dataset not in sizes:
-            raise ValueError(f"the paper has settings for {', '.join(sizes)}, not for {dataset!r}")
-        return cls(n_bits, **{"n_classes": sizes[dataset], **changes})
+        return cls(n_bits, **{"n_classes": settings_for(dataset, sizes), **changes})
 
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
-        if not is_positive(self.ridge):
-            raise ValueError(f"ridge must be a positive number, not {self.ridge!r}")
-        if not is_positive(self.forgetting) or self.forgetting > 1:
-            raise ValueError(f"forgetting must be a number above 0 and at most 1, not {self.forgetting!r}")
+    def check_parameters(self) -> None:
+        super().check_parameters()
+        check_number("ridge", self.ridge)
+        check_number("forgetting", self.forgetting, most=1)
         if self.rank is not None and check_count("rank", self.rank, 2, MAX_SIZE) % 2:
             raise ValueError(f"rank must be even, as half of the sketch is freed at a time, not {self.rank}")
         if self.classes is not None:
@@ -215,8 +225,8 @@ class RidgeHash(CodewordHasher):
 
     # ---- learning
 
-    def _check_state(self) -> None:
-        super()._check_state()
+    def check_state(self) -> None:
+        super().check_state()
         check_places(self.sketch_, self.sketch_taken_)
         if len(self.gram_) != (self.class_sums_.shape[1] if self.rank is None else 0):
             raise ValueError("gram_ must be (d, d) without rank, and empty with it")
@@ -230,16 +240,7 @@ class RidgeHash(CodewordHasher):
         self.typical_length_ = self.learned_length_ = self.longest_length_ = 0.0
         self.class_sums_ = np.zeros((0, d))
         self.gram_ = np.zeros((d, d) if self.rank is None else (0, 0))
-        self._keep(Sketch.empty(self.rank or 0, d, X.dtype))
-
-    def _keep(self, sketch: Sketch) -> None:
-        self.sketch_, self.sketch_squares_ = sketch.rows, sketch.squares
-        self.sketch_taken_, self.sketch_lost_ = sketch.taken, sketch.lost
-
-    def _sketch(self) -> Sketch:
-        return Sketch(
-            self.sketch_, self.rank or 0, self.sketch_taken_, self.sketch_lost_, self.sketch_squares_
-        )
+        Sketch.empty(self.rank or 0, d, X.dtype).keep(self)
 
     def _keep_scale(self, scale: RowScale) -> None:
         scale.keep(self)
@@ -273,14 +274,12 @@ class RidgeHash(CodewordHasher):
         if self.rank is None:
             self.gram_ = faded * self.gram_ + gram if faded < 1 else self.gram_ + gram
         else:
-            sketch = self._sketch()
+            sketch = Sketch.of(self, self.rank or 0)
             if faded < 1:
                 scale = sketch.rows.dtype.type(np.sqrt(faded))
                 sketch = replace(sketch, rows=scale * sketch.rows, lost=faded * sketch.lost, squares=None)
-            self._keep(sketch.insert(rows))
-        self._solved: dict[
-            str, np.ndarray
-        ] = {}  # filled by `projection_`, never before a new one is put in place
+            sketch.insert(rows).keep(self)
+        self._solved: dict[str, np.ndarray] = {}  # W, once `projection_` has been asked for
 
     def merge(self, other: RidgeHash) -> Self:
         """Learn all that another learner has learned: what follows is as if its stream had come after this one's.
@@ -296,7 +295,7 @@ class RidgeHash(CodewordHasher):
                 raise ValueError(
                     f"only alike learners can be merged: {name} is {mine!r} here and {theirs!r} there"
                 )
-        if not same(self.feature_map_, other.feature_map_):
+        if not same_map(self.feature_map_, other.feature_map_):
             raise ValueError(
                 "only alike learners can be merged: their feature maps differ, as their first batches did"
             )
@@ -383,7 +382,7 @@ class RidgeHash(CodewordHasher):
 
     def _solve_sketch(self, M: np.ndarray, ridge: float) -> np.ndarray:
         # Rows of B are orthogonal: (B^T B + t I)^-1 = (I - B^T diag(1 / (squares + t)) B) / t
-        sketch = self._sketch().ordered()
+        sketch = Sketch.of(self, self.rank or 0).ordered()
         assert sketch.squares is not None
         B, squares = sketch.rows.astype(np.float64), sketch.squares.astype(np.float64)
         t = ridge + sketch.lost / 2 + np.finfo(self.dtype_).eps * squares.sum()
@@ -393,16 +392,3 @@ class RidgeHash(CodewordHasher):
 def padded(values: np.ndarray, n: int) -> np.ndarray:
     """With rows of zeros behind, to n rows."""
     return np.concatenate([values, np.zeros((n - len(values), *values.shape[1:]), values.dtype)])
-
-
-def same(a: Any, b: Any) -> bool:
-    """Whether two feature maps, or parts of them, hold the same."""
-    if type(a) is not type(b):
-        return False
-    if isinstance(a, np.ndarray):
-        return np.array_equal(a, b)
-    if isinstance(a, dict):
-        return a.keys() == b.keys() and all(same(a[key], b[key]) for key in a)
-    if isinstance(a, (list, tuple)):
-        return len(a) == len(b) and all(map(same, a, b))
-    return same(vars(a), vars(b)) if hasattr(a, "__dict__") else bool(a == b)

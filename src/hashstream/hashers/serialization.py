@@ -12,6 +12,7 @@ result is compared with what its method declares (`state_checks.py`) before anyb
 from __future__ import annotations
 
 import hashlib
+import inspect
 import json
 import math
 import os
@@ -66,7 +67,7 @@ def save(hasher: OnlineHasher, path: str | os.PathLike[str]) -> None:
 
 def to_bytes(hasher: OnlineHasher) -> bytes:
     """What `save` writes."""
-    if type(hasher).__name__ not in methods():
+    if type(hasher).__name__ not in methods(variants=True):
         raise TypeError(f"{type(hasher).__name__} is not a registered method: hashstream.register it first")
     tensors: dict[str, np.ndarray] = {}
     card = {
@@ -257,7 +258,9 @@ def _label_book(labels: Any, multilabel: Any, where: str) -> LabelBook:
 def _object(
     name: str, parameters: dict[str, Any], learned: dict[str, Any], tensors: dict[str, np.ndarray], where: str
 ) -> Any:
-    known: dict[str, type] = {**{cls.__name__: cls for cls in FeatureMap.__subclasses__()}, **methods()}
+    name, parameters = _current(name, parameters)
+    maps = {cls.__name__: cls for cls in FeatureMap.__subclasses__()}
+    known: dict[str, type] = {**maps, **methods(variants=True)}
     if name not in known:
         raise FormatError(f"unknown method {name[:80]!r}: if it is not ours, register it before loading")
     where = name if where == "hasher" else where
@@ -275,3 +278,21 @@ def _object(
     except ValueError as error:
         raise FormatError(str(error)) from error
     return thing
+
+
+def _current(name: str, parameters: dict[str, Any]) -> tuple[str, dict[str, Any]]:
+    """The current name and parameters of a method or feature map that was saved under earlier ones."""
+    if name == "OKHKernel":
+        return "GaussianMap", parameters
+    if name == "FCOH" and "relaxation" in parameters:  # the variants were parameters of FCOH
+        if parameters.get("relaxation") == "discrete":
+            name = "FCOH_C"
+        elif parameters.get("class_wise") is False:
+            name = "FCOH_S"
+        if parameters.get("center_weight", "auto") != "auto":
+            raise FormatError(
+                "FCOH no longer has the parameter center_weight, which this model was saved with"
+            )
+        known = inspect.signature(methods(variants=True)[name]).parameters
+        parameters = {key: value for key, value in parameters.items() if key in known}
+    return name, parameters

@@ -16,12 +16,14 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.linalg import svd
 
-from hashstream.hashers.base import OnlineHasher, initial_projection
+from hashstream.hashers.base import OnlineHasher
 from hashstream.hashers.errors import DivergenceError
+from hashstream.hashers.projections import initial_projection
 from hashstream.hashers.state_fields import Array, Field, Real, Whole
-from hashstream.hashers.validation import check_count
+from hashstream.hashers.validation import check_count, settings_for
 
 __all__ = [
     "MAX_SIZE",
@@ -70,6 +72,17 @@ class Sketch:
     @classmethod
     def empty(cls, size: int, d: int, dtype: np.dtype) -> Self:
         return cls(np.zeros((0, d), dtype), size)
+
+    @classmethod
+    def of(cls, hasher: Any, size: int) -> Sketch:
+        """The sketch that a method has kept as its state."""
+        kept = hasher.sketch_, size, hasher.sketch_taken_, hasher.sketch_lost_, hasher.sketch_squares_
+        return cls(*kept)
+
+    def keep(self, hasher: Any) -> None:
+        """Keep the sketch as a method's state."""
+        hasher.sketch_, hasher.sketch_squares_ = self.rows, self.squares
+        hasher.sketch_taken_, hasher.sketch_lost_ = self.taken, self.lost
 
     def insert(self, rows: np.ndarray) -> Sketch:
         """B with further rows, (n, d), one behind the other."""
@@ -188,11 +201,11 @@ def check_places(rows: np.ndarray, taken: int) -> None:
 class SketchingHasher(OnlineHasher):
     """What `SketchHash` and `FROSH` share: a sketch of the stream around its running mean, and W from it.
 
-    A method's `_learn` gives its sketch to `_aim`, to make W of it, and to `_keep`, as state.
+    A method's `_learn` hands its sketch to `_aim`, which computes W from it, and keeps it as state (`Sketch.keep`).
     """
 
-    sketch_size: Any
-    init: Any
+    sketch_size: int
+    init: ArrayLike | None
 
     needs = "nothing"
     needs_labels = False
@@ -208,35 +221,24 @@ class SketchingHasher(OnlineHasher):
 
     @staticmethod
     def _paper_size(dataset: str) -> int:
-        if dataset not in PAPER_SIZES:
-            raise ValueError(f"the paper has settings for {', '.join(PAPER_SIZES)}, not for {dataset!r}")
-        return PAPER_SIZES[dataset]
+        return settings_for(dataset, PAPER_SIZES)
 
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
+    def check_parameters(self) -> None:
+        super().check_parameters()
         check_count("sketch_size", self.sketch_size, 2, MAX_SIZE)
         if self.sketch_size % 2:
             raise ValueError(
                 f"sketch_size must be even, as half of it is freed at a time, not {self.sketch_size}"
             )
 
-    def _check_state(self) -> None:
+    def check_state(self) -> None:
         check_places(self.sketch_, self.sketch_taken_)
 
     def _start(self, X: np.ndarray) -> None:
         d = X.shape[1]
         self.projection_ = initial_projection(self.init, self.rng_, d, self.n_bits, X.dtype)
         self.mean_ = np.zeros(d, X.dtype)
-        self._keep(Sketch.empty(self.sketch_size, d, X.dtype).ordered())
-
-    def _keep(self, sketch: Sketch) -> None:
-        self.sketch_, self.sketch_squares_ = sketch.rows, sketch.squares
-        self.sketch_taken_, self.sketch_lost_ = sketch.taken, sketch.lost
-
-    def _sketch(self) -> Sketch:
-        return Sketch(
-            self.sketch_, self.sketch_size, self.sketch_taken_, self.sketch_lost_, self.sketch_squares_
-        )
+        Sketch.empty(self.sketch_size, d, X.dtype).ordered().keep(self)
 
     def _aim(self, sketch: Sketch) -> None:
         """W = V Q: the first directions of an ordered sketch, rotated at random."""

@@ -18,18 +18,25 @@ and with which the next batch's shrinking is done, so one decomposition a batch 
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
+from numpy.typing import ArrayLike
 
+from hashstream.hashers.features import FeatureMapLike
+from hashstream.hashers.generators import RandomState
 from hashstream.hashers.labels import Labels
+from hashstream.hashers.registry import register
 from hashstream.hashers.sketch import Sketch, SketchingHasher, centred
 from hashstream.hashers.state_fields import Field
+from hashstream.hashers.validation import check_flag
 
 __all__ = ["SketchHash"]
 
 
+@register
 class SketchHash(SketchingHasher):
     """Online sketching hashing: the stream's first principal directions, from a sketch, randomly rotated. No labels.
 
@@ -93,6 +100,12 @@ class SketchHash(SketchingHasher):
 
     reference = "Leng et al., CVPR 2015"
     state_size = "d r + l d"
+    colour = "#e69f00"
+    marker = "X"
+    tuning_grid: ClassVar[Mapping[str, Sequence[Any]]] = {
+        "sketch_size": (100, 200, 400),
+        "batch_size": (50, 200, 1000),
+    }
     state_fields: ClassVar[dict[str, Field]] = {}  # nothing beyond what `SketchingHasher` declares
 
     def __init__(
@@ -102,9 +115,9 @@ class SketchHash(SketchingHasher):
         sketch_size: int = 200,
         paper_compat: bool = False,
         batch_size: int = 50,
-        init: Any = None,
-        feature_map: Any = None,
-        random_state: Any = None,
+        init: ArrayLike | None = None,
+        feature_map: FeatureMapLike = None,
+        random_state: RandomState = None,
     ) -> None:
         self.n_bits = n_bits
         self.sketch_size = sketch_size
@@ -125,10 +138,9 @@ class SketchHash(SketchingHasher):
         """
         return cls(n_bits, **{"sketch_size": cls._paper_size(dataset), "batch_size": 50, **changes})
 
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
-        if not isinstance(self.paper_compat, (bool, np.bool_)):
-            raise ValueError(f"paper_compat must be True or False, not {self.paper_compat!r}")
+    def check_parameters(self) -> None:
+        super().check_parameters()
+        check_flag("paper_compat", self.paper_compat)
 
     def _learn(self, X: np.ndarray, labels: Labels) -> int:
         if self.paper_compat:
@@ -138,9 +150,9 @@ class SketchHash(SketchingHasher):
             rows, between, mean = centred(X, self.mean_, self.n_seen_)
             if self.n_seen_:
                 rows = np.concatenate([rows, between[None]])
-            sketch = self._insert(self._sketch(), rows)
+            sketch = self._insert(Sketch.of(self, self.sketch_size), rows)
             self.mean_ = mean
-            self._keep(sketch)
+            sketch.keep(self)
         self._aim(sketch)
         return 1
 

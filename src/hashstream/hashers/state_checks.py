@@ -1,7 +1,7 @@
 """The one place where a model is checked against what its method declares, when it is saved and when it is loaded.
 
 Every hasher has the same few entries (`COMMON`). All others are declared by the method in `state_fields`, and relations
-between entries are checked by its `_check_state`. A method that declares nothing is held to what is true of any:
+between entries are checked by its `check_state`. A method that declares nothing is held to what is true of any:
 floating-point arrays are finite, and in the model's dtype or float64, and `projection_` is (d, r).
 """
 
@@ -35,7 +35,7 @@ MAX_EQUAL_HASHES = 100
 def check_model(hasher: OnlineHasher, where: str = "") -> None:
     """ValueError, naming the entry, where a hasher's parameters or its state are not what its method declares."""
     where = where or type(hasher).__name__
-    hasher._check_parameters()
+    hasher.check_parameters()
     learned = state(hasher)
     if not learned:
         return
@@ -54,7 +54,7 @@ def check_map(feature_map: FeatureMap, sizes: Sizes, where: str = "", fitted: bo
     sizes : what is known of the hasher that the map belongs to. fitted : whether there must be a state at all.
     """
     where = where or type(feature_map).__name__
-    feature_map._check_parameters()
+    feature_map.check_parameters()
     learned = state(feature_map)
     if fitted or learned:
         _check_fields(feature_map, learned, sizes, where)
@@ -165,7 +165,7 @@ def _check_undeclared(value: Any, sizes: Sizes, where: str) -> None:
 
 def _call_hook(thing: OnlineHasher | FeatureMap, where: str) -> None:
     try:
-        thing._check_state()
+        thing.check_state()
     except ValueError as error:
         raise ValueError(f"{where}: {error}") from error
 

@@ -3,21 +3,27 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeVar
 
 import numpy as np
 from sklearn.utils.validation import validate_data
 
 __all__ = [
     "all_finite",
+    "check_choice",
     "check_count",
     "check_finite",
     "check_flag",
+    "check_number",
     "check_numbers",
     "check_rows",
     "is_positive",
+    "settings_for",
     "without_names",
 ]
+
+T = TypeVar("T")
 
 LARGEST_COUNT = 2**53
 """No count is larger: up to here floating point is exact, and 64-bit kernels cannot overflow."""
@@ -127,3 +133,30 @@ def is_positive(value: Any, zero: bool = False) -> bool:
     except OverflowError:  # a whole number beyond the range of floating point
         return False
     return finite and bool(value > 0 or (zero and value == 0))
+
+
+def check_number(
+    name: str, value: Any, *, zero: bool = False, most: float | None = None, word: str = ""
+) -> None:
+    """Raise ValueError unless `value` is a positive number, or `word`; 0 is allowed with `zero`, `most` with `most`."""
+    if word and isinstance(value, str) and value == word:
+        return
+    if not is_positive(value, zero=zero) or (most is not None and value > most):
+        kind = "a number of at least 0" if zero else "a positive number"
+        kind += "" if most is None else f" and at most {most:g}"
+        raise ValueError(f"{name} must be {f'{word!r} or ' * bool(word)}{kind}, not {value!r}")
+
+
+def check_choice(name: str, value: Any, choices: Sequence[str]) -> None:
+    """Raise ValueError unless `value` is one of the strings in `choices`."""
+    if not isinstance(value, str) or value not in choices:
+        raise ValueError(
+            f"{name} must be {', '.join(map(repr, choices[:-1]))} or {choices[-1]!r}, not {value!r}"
+        )
+
+
+def settings_for(dataset: str, settings: Mapping[str, T]) -> T:
+    """The settings of a data set of the paper; ValueError where there are none."""
+    if dataset not in settings:
+        raise ValueError(f"the paper has settings for {', '.join(settings)}, not for {dataset!r}")
+    return settings[dataset]

@@ -54,7 +54,7 @@ def with_paper_settings(name: str, dataset: str, **changes: Any) -> Callable[...
 
     A method or a data set for which the paper has no settings gives the method's defaults.
     """
-    method = methods()[name]
+    method = methods(variants=True)[name]
     from_paper, known = getattr(method, "from_paper", None), counterpart(dataset).name
     if from_paper is None or not known:
         return partial(method, **changes) if changes else method

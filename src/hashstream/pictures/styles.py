@@ -5,26 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from hashstream.hashers import methods
+
 __all__ = ["COLOURS", "Style", "style"]
 
-COLOURS = {
-    "FCOH": "#0b5fa5",
-    "BSODH": "#b0508a",
-    "HCOH": "#d55e00",
-    "MIHash": "#009e73",
-    "OSH": "#7a5c00",
-    "AdaptHash": "#3aa0dc",
-    "SketchHash": "#e69f00",
-    "OKH": "#333333",
-    "FROSH": "#a06a3b",
-    "HMOH": "#882255",
-    "RidgeHash": "#332288",
-    "ClassifierHash": "#117733",
-    "LSH": "#8a8a8a",
-}
-"""One colour for a method, wherever it is drawn; told apart without red and green, too."""
+COLOURS = {name: method.colour for name, method in methods().items()}
+"""One colour per method in all plots, told apart without red and green, too."""
 
-_MARKERS = dict(zip(COLOURS, "osD^vPX*<hpd", strict=False))
 _OTHERS = ("#cc3311", "#ee3377", "#6f4fc1")  # for the user's own methods
 
 
@@ -46,6 +33,8 @@ def style(title: str) -> Style:
     """
     name, _, form = title.partition(" (")
     second = form in ("paper)", "state lost)")
-    colour = COLOURS.get(name) or _OTHERS[sum(map(ord, name)) % len(_OTHERS)]
-    dashes = (0, (4, 1.5)) if second else (0, (1, 1)) if name == "LSH" else "-"
-    return Style(colour, _MARKERS.get(name, "" if name == "LSH" else "o"), dashes, second)
+    method = methods(variants=True).get(name)
+    colour = (method and method.colour) or _OTHERS[sum(map(ord, name)) % len(_OTHERS)]
+    marker = method.marker if method else "o"
+    dashes = (0, (4, 1.5)) if second else "-" if marker else (0, (1, 1))
+    return Style(colour, marker, dashes, second)

@@ -5,9 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from hashstream.hashers import codeword_steps
-from hashstream.hashers.codeword_steps import RULES, check_step, take_steps, unit_rows
+from hashstream.hashers.codeword_hasher import check_step, unit_rows
 from hashstream.hashers.errors import DivergenceError
+from hashstream.hashers.kernels import codewords
+from hashstream.hashers.kernels.codewords import RULES, take_steps
 
 
 def job(rule: str, dtype: type, n: int, d: int, r: int, classes: int = 7, seed: int = 0) -> tuple:
@@ -23,9 +24,7 @@ def job(rule: str, dtype: type, n: int, d: int, r: int, classes: int = 7, seed: 
     return X, rng.integers(classes, size=n), codebook, W, averaging
 
 
-@pytest.mark.skipif(
-    not codeword_steps.KERNEL, reason="installed without a C compiler: only the twin is there"
-)
+@pytest.mark.skipif(not codewords.KERNEL, reason="installed without a C compiler: only the twin is there")
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 @pytest.mark.parametrize("rule", RULES)
 @pytest.mark.parametrize(
@@ -35,8 +34,8 @@ def job(rule: str, dtype: type, n: int, d: int, r: int, classes: int = 7, seed: 
 def test_kernel_equals_twin(monkeypatch, dtype, rule, n, d, r, batch) -> None:
     batch = 1 if rule.startswith("osh") else batch
     results = []
-    for kernel in (codeword_steps.KERNEL, {}):
-        monkeypatch.setattr(codeword_steps, "KERNEL", kernel)
+    for kernel in (codewords.KERNEL, {}):
+        monkeypatch.setattr(codewords, "KERNEL", kernel)
         X, rows, codebook, W, averaging = job(rule, dtype, n, d, r)
         before = W.copy()
         take_steps(rule, X, rows, codebook, W, 0.1, batch, averaging)
@@ -58,7 +57,7 @@ def test_cuts_leave_no_trace(rule: str, dtype: type) -> None:
     for start, stop in ((0, 1), (1, 2), (2, 50), (50, 51), (51, 200)):
         take_steps(rule, X[start:stop], rows[start:stop], codebook, cut_W, 0.1, 1, cut_averaging)
     for ours, cut in zip((W, *(averaging or ())), (cut_W, *(cut_averaging or ())), strict=True):
-        if codeword_steps.KERNEL:
+        if codewords.KERNEL:
             assert np.array_equal(ours, cut)
         else:
             np.testing.assert_allclose(ours, cut, rtol=1e-5)
@@ -71,17 +70,17 @@ def test_hcoh_with_projections_of_every_size(scale: float) -> None:
     W *= scale
     twin = W.copy()
     take_steps("hcoh", X, rows, codebook, W, 0.2)
-    codeword_steps.hcoh_steps(X, codebook[rows].astype(float), twin, 0.2, 1)
+    codewords.hcoh_steps(X, codebook[rows].astype(float), twin, 0.2, 1)
     np.testing.assert_allclose(W, twin, rtol=1e-12, atol=1e-12)
 
 
 def test_what_does_not_fit_is_refused() -> None:
     X, rows, codebook, W, _ = job("hcoh", np.float64, 10, 6, 8)
-    if not codeword_steps.KERNEL:
+    if not codewords.KERNEL:
         pytest.skip("the twin relies on NumPy's own checks")
-    with pytest.raises(ValueError, match="disagree"):
+    with pytest.raises(ValueError, match=r"rows must be .* shape \(10,\), not int64 \(5,\)"):
         take_steps("hcoh", X, rows[:5], codebook, W, 0.1)
-    with pytest.raises(ValueError, match="disagree"):
+    with pytest.raises(ValueError, match=r"W must be .* shape \(3, 8\)"):
         take_steps("hcoh", X[:, :3], rows, codebook, W, 0.1)
     with pytest.raises(ValueError, match="contiguous"):
         take_steps("hcoh", X, rows, codebook, W.astype(np.float32), 0.1)

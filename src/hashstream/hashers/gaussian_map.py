@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import warnings
-from typing import Any, ClassVar, Self
+from typing import ClassVar, Literal, Self
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from hashstream.hashers.features import NAMES, FeatureMap
 from hashstream.hashers.state_fields import Array, Field, Real
-from hashstream.hashers.validation import check_count, is_positive
+from hashstream.hashers.validation import check_count, check_number
 
-__all__ = ["OKHKernel"]
+__all__ = ["GaussianMap"]
 
 VALIDATION_ROWS = 2000
 
 
-class OKHKernel(FeatureMap):
+class GaussianMap(FeatureMap):
     """x -> (exp(-|x - a_1|^2 / (2 width)), ..., exp(-|x - a_m|^2 / (2 width)), 1).
 
     As in the published wrapper of OKH, anchors are drawn from the first half of the warm-up, and the width comes from
@@ -45,7 +46,7 @@ class OKHKernel(FeatureMap):
     Examples
     --------
     >>> import numpy as np
-    >>> kernel = OKHKernel.at(np.array([[0.0, 0.0], [0.0, 2.0]]), np.array([[1.0, 1.0], [1.0, 3.0]]))
+    >>> kernel = GaussianMap.at(np.array([[0.0, 0.0], [0.0, 2.0]]), np.array([[1.0, 1.0], [1.0, 3.0]]))
     >>> kernel.mean_squared_
     4.0
     >>> kernel.transform(np.array([[0.0, 0.0]])).round(3)
@@ -59,27 +60,35 @@ class OKHKernel(FeatureMap):
         "width_": Real(above=0),
     }
 
-    def __init__(self, n_anchors: int = 300, *, width: float | str = "mean", sample: Any = None) -> None:
+    def __init__(
+        self,
+        n_anchors: int = 300,
+        *,
+        width: float | Literal["mean", "published"] = "mean",
+        sample: ArrayLike | None = None,
+    ) -> None:
         self.n_anchors = n_anchors
         self.width = width
         self.sample = sample
 
     @classmethod
-    def at(cls, anchors: np.ndarray, rows: np.ndarray, width: float | str = "mean") -> Self:
+    def at(
+        cls, anchors: np.ndarray, rows: np.ndarray, width: float | Literal["mean", "published"] = "mean"
+    ) -> Self:
         """A map that is fitted already: with these anchors (m, d), and a width from the distances of `rows` (n, d)."""
         kernel = cls(len(anchors), width=width)
-        kernel._check_parameters()
+        kernel.check_parameters()
         kernel._place(anchors, rows)
         return kernel
 
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
+    def check_parameters(self) -> None:
+        super().check_parameters()
         check_count("n_anchors", self.n_anchors, 1)
-        if self.width not in ("mean", "published") and not is_positive(self.width):
-            raise ValueError(f'width must be "mean", "published" or a positive number, not {self.width!r}')
+        if self.width != "published":
+            check_number("width", self.width, word="mean")
 
     def _fit(self, X: np.ndarray, rng: np.random.Generator) -> None:
-        self._check_parameters()
+        self.check_parameters()
         n_anchors = int(self.n_anchors)
         half = max(1, len(X) // 2)
         if half < n_anchors:
@@ -120,4 +129,4 @@ class OKHKernel(FeatureMap):
         return features
 
 
-NAMES["okh"] = OKHKernel
+NAMES["okh"] = GaussianMap
