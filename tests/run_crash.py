@@ -42,7 +42,7 @@ from tests.table.damage import Outcome, Victim, try_damage
 from tests.table.interrupts import Interrupts, try_interrupts
 from tests.table.power_loss import Losses, Recorder, try_power_losses
 
-from hashstream.hashers import storage
+from hashstream.hashers import serialization
 from hashstream.table import failpoints
 
 Found = Kills | Losses | Outcome | Interrupts
@@ -67,7 +67,9 @@ _recorder: Recorder | None = None
 def begin(folder: str) -> None:
     """A new worker: temporary files go to `folder`."""
     tempfile.tempdir = folder
-    storage.library_versions = functools.cache(storage.library_versions)  # or half of the time goes there
+    serialization.library_versions = functools.cache(
+        serialization.library_versions
+    )  # or half of the time goes there
 
 
 def work(job: Job) -> Found:
