@@ -1,4 +1,4 @@
-"""`hashstream perf fcoh`: what one batch costs, beside the literal equations and beside the matrix products alone.
+"""`hashstream perf fcoh`: the cost of one batch, compared with the literal equations and with matrix products alone.
 
 - literal: the paper's matrix forms, class by class, in NumPy (`hashers/fcoh_literal.py`).
 - floor: the batch's Gram matrix, one projection and one rank-n update, as plain matrix products.
@@ -89,7 +89,7 @@ def one_shape(name: str, bits: int, threads: int, seconds: float) -> list[Ratio]
 
 
 def encoding(name: str, bits: int, threads: int, seconds: float) -> Ratio:
-    """`transform` beside the matrix product alone."""
+    """`transform` compared with the matrix product alone."""
     d, _, classes, _, _ = SHAPES[name]
     X, y = stream(d, 20_000 if d < 4096 else 5_000, classes)
     hasher = hs.FCOH(bits, random_state=0).partial_fit(X[:500], y[:500])

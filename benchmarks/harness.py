@@ -1,4 +1,4 @@
-"""How every benchmark here measures and prints.
+"""Measuring and printing, for all benchmarks.
 
 These machines are shared and noisy, so nothing is compared with a figure from another run: the sides of a ratio are
 called in turn, round after round, and the ratio is that of their medians.

@@ -1,7 +1,7 @@
-"""`hashstream perf methods`: what every method takes to learn a stream, beside the floor of its own matrix products.
+"""`hashstream perf methods`: the time of every method to learn a stream, over that of its own matrix products.
 
 Seconds for 20,000 instances (2,000 with --quick) at the paper's three shapes, 32 and 128 bits, float32, one thread of
-BLAS, validation and all. What a floor contains is said in the `methods_*.py` that defines it; FCOH's is that of
+BLAS, validation and all. Each `methods_*.py` says what its floors contain; FCOH's is that of
 `hashstream perf fcoh`, batch by batch.
 """
 

@@ -1,7 +1,7 @@
-"""HCOH, HMOH and OSH beside the floor of their own matrix products, for `hashstream perf methods`.
+"""HCOH, HMOH and OSH compared with the floor of their own matrix products, for `hashstream perf methods`.
 
-The floor is one projection X W and one update X^T G of the whole stream, as two large matrix products: what the same
-arithmetic costs where no sample has to wait for the one before it. (Sample by sample, one matrix-vector product and one
+The floor is one projection X W and one update X^T G of the whole stream, as two large matrix products: the cost of the
+same arithmetic where no sample has to wait for the one before it. (Sample by sample, one matrix-vector product and one
 rank-1 update each through BLAS, takes several times that.)
 """
 

@@ -122,7 +122,7 @@ def stream(d: int, n: int, classes: int) -> tuple[np.ndarray, np.ndarray]:
     return X, y
 
 
-def beside_floor(name: str, X: np.ndarray, y: np.ndarray, bits: int, rounds: int) -> Ratio:
+def over_floor(name: str, X: np.ndarray, y: np.ndarray, bits: int, rounds: int) -> Ratio:
     make_hasher, make_floor, at_most = METHODS[name]
     sides: dict[str, Floor] = {
         name: lambda: make_hasher(bits).partial_fit(X, y),
@@ -134,7 +134,7 @@ def beside_floor(name: str, X: np.ndarray, y: np.ndarray, bits: int, rounds: int
 
 
 def long_chunks(X: np.ndarray, rounds: int) -> Ratio:
-    """What compressing chunks of one length before they are sketched saves."""
+    """The time saved by compressing chunks before they are sketched."""
     sides: dict[str, Floor] = {
         "SketchHash": lambda: SketchHash(
             32, sketch_size=SKETCH, batch_size=CHUNK, random_state=0
@@ -147,7 +147,7 @@ def long_chunks(X: np.ndarray, rounds: int) -> Ratio:
 
 
 def main(quick: bool = False) -> bool:
-    """Print every ratio, and FROSH beside SketchHash on chunks of the same length; True where every target was met."""
+    """Print every ratio, and FROSH against SketchHash on chunks of one length; True where every target was met."""
     console.print(machine())
     console.print(hs.show_versions())
     n, rounds = (6_000, 1) if quick else (20_000, 3)
@@ -155,7 +155,7 @@ def main(quick: bool = False) -> bool:
     with threadpool_limits(1):
         for d, classes in SHAPES.items():
             X, y = stream(d, n, classes)
-            ratios += [beside_floor(name, X, y, bits, rounds) for bits in (32, 128) for name in METHODS]
+            ratios += [over_floor(name, X, y, bits, rounds) for bits in (32, 128) for name in METHODS]
             chunks.append(long_chunks(X, rounds))
-    met = show(f"Learning {n:,} rows, 1 thread, beside the method's own matrix products", ratios)
+    met = show(f"Learning {n:,} rows, 1 thread, compared with the method's own matrix products", ratios)
     return show("A chunk compressed first (FROSH), or row after row (SketchHash)", chunks) and met

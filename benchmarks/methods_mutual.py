@@ -1,4 +1,4 @@
-"""What MIHash and ClassifierHash are measured against: their own matrix products, as plain BLAS.
+"""The floors of MIHash and ClassifierHash: their own matrix products, as plain BLAS.
 
 MIHash compares every instance with a reservoir of R items. Its products for n instances, W moved by all of them:
 
@@ -9,8 +9,8 @@ MIHash compares every instance with a reservoir of R items. Its products for n i
 - for every instance three passes over R x r numbers: the distances (matrix by vector), the gradient (vector by
   matrix), the move of the projections (rank one).
 
-The R r sigmoids of an instance are not in the floor; nor are the R d r multiplications of projecting the reservoir anew
-for every instance, as the equations are written (`literal_floor`), which nobody needs to do.
+The R r sigmoids of an instance are not in the floor; nor are the R d r multiplications of projecting the reservoir
+again for every instance, as the equations are written (`literal_floor`), which is never necessary.
 
 ClassifierHash: the scores of a batch and their gradient, for ten classes.
 """
@@ -64,7 +64,7 @@ def mihash_floor(X: np.ndarray, n_bits: int) -> Callable[[], object]:
 
 
 def literal_floor(X: np.ndarray, n_bits: int) -> Callable[[], object]:
-    """The reservoir projected anew for every instance, and nothing else."""
+    """The reservoir projected again for every instance, and nothing else."""
     rng = np.random.default_rng(0)
     reservoir = X[rng.integers(len(X), size=RESERVOIR)]
     W = rng.standard_normal((X.shape[1], n_bits)).astype(X.dtype)

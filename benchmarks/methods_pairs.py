@@ -1,6 +1,6 @@
-"""AdaptHash and OKH beside the floor of their own matrix products.
+"""AdaptHash and OKH compared with the floor of their own matrix products.
 
-The floors are plain BLAS products of the sizes that the published steps have, without what decides about them:
+The floors are plain BLAS products of the sizes that the published steps have, without the decisions in between:
 
 - AdaptHash, for each pair: its projections, W^T W, W times that, and the outer products of the two samples.
 - OKH, for all rows at once: the inner products with the 300 anchors, the projections of the kernel features, and the

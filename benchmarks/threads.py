@@ -1,4 +1,4 @@
-"""`hashstream perf threads`: what learning costs with the BLAS threads that a process has by default.
+"""`hashstream perf threads`: the cost of learning with the BLAS threads that a process has by default.
 
 - default: a process without any setting. Learning limits itself to one BLAS thread.
 - one: a process with OPENBLAS_NUM_THREADS=1, and the same for OpenMP and MKL.

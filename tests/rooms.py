@@ -24,11 +24,14 @@ __all__ = [
     "storage_tests",
 ]
 
-PUBLIC_UNDERSCORES = {"_replace", "_asdict", "_fields", "_make", "_exit", "_getframe"}
-"""Names that begin with an underscore and are documented: named tuples', os._exit and sys._getframe."""
+PUBLIC_UNDERSCORES = {
+    "_replace", "_asdict", "_fields", "_make", "_exit", "_getframe", "_get_param_names", "_is_owned",
+}  # fmt: skip
+"""Names of other libraries that begin with an underscore: named tuples', os._exit, sys._getframe, those of a scikit-learn
+estimator's parameters and of a re-entrant lock's owner."""
 
 STORAGE_BASE = "Storage"
-STORAGE_CLASSES = {"FolderStore", "FileSegments", "Store"}
+STORAGE_CLASSES = {"FileSegments", "MemorySegments"}
 """Storage classes that do not derive from `Storage`."""
 
 

@@ -1,4 +1,4 @@
-"""The contract of `OnlineHasher`, as checks that anybody's method can be put through.
+"""The contract of `OnlineHasher`, as checks for any method, a third party's too.
 
 >>> import hashstream as hs
 >>> hs.checks.check_hasher(hs.LSH(n_bits=16, random_state=0))
@@ -29,7 +29,7 @@ __all__ = ["CHECKS", "check_hasher", "class_stream", "state_of"]
 
 
 def check_hasher(hasher: OnlineHasher, *, skip: dict[str, str] | None = None) -> None:
-    """Put a method through every check of the contract; AssertionError names the first that fails, and why.
+    """Run every check of the contract; AssertionError names the first that fails, and why.
 
     hasher : the method with the parameters to check it with; it is cloned, never fitted itself.
     skip : check name -> the reason why it cannot apply. An unknown name or an empty reason is a ValueError.
@@ -39,7 +39,7 @@ def check_hasher(hasher: OnlineHasher, *, skip: dict[str, str] | None = None) ->
     for name, reason in skip.items():
         if name not in names or not reason.strip():
             raise ValueError(
-                f"skip wants the name of a check ({', '.join(names)}) and a reason, not {name!r}: {reason!r}"
+                f"skip maps the name of a check ({', '.join(names)}) to a reason, not {name!r} to {reason!r}"
             )
     for check in CHECKS:
         if check.__name__ in skip:
@@ -50,7 +50,7 @@ def check_hasher(hasher: OnlineHasher, *, skip: dict[str, str] | None = None) ->
             raise AssertionError(f"{type(hasher).__name__}, {check.__name__}: {error}") from error
 
 
-# ---- what the checks work with
+# ---- helpers
 
 
 def class_stream(n: int = 300, d: int = 12, classes: int = 4, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
@@ -115,9 +115,8 @@ def check_codes(hasher: OnlineHasher) -> None:
     _require(codes.dtype == np.uint8, f"transform gives {codes.dtype}, not uint8")
     _require(np.array_equal(codes, np.packbits(values > 0, axis=1)), "codes are not the packed signs")
     _require(np.isfinite(values).all(), "decision_function is not finite")
-    _require(
-        np.array_equal(codes[:7], learned.transform(X[:7])), "a row's code depends on the rows beside it"
-    )
+    same = np.array_equal(codes[:7], learned.transform(X[:7]))
+    _require(same, "the code of a row depends on the other rows")
 
 
 def check_input_not_mutated(hasher: OnlineHasher) -> None:
@@ -210,7 +209,7 @@ def check_missing_labels(hasher: OnlineHasher) -> None:
     for what, labels in (("None", some), ("NaN", np.where(kept, y, np.nan))):
         learned = _fresh(hasher)
         learned.partial_fit(X[:20], [None] * 20)
-        _require(not state_of(learned), "a first batch without any label left something behind")
+        _require(not state_of(learned), "a first batch without any label changed the hasher")
         learned.partial_fit(X, labels)
         _require(state_of(learned) == state_of(expected), f"rows with the label {what} were learned from")
         before = state_of(learned)
@@ -224,9 +223,8 @@ def check_precision(hasher: OnlineHasher) -> None:
     double = _learn(_fresh(hasher), X, y)
     single = _learn(_fresh(hasher), X.astype(np.float32), y)
     _require(double.decision_function(X).dtype == np.float64, "float64 in, but not float64 out")
-    _require(
-        single.decision_function(X.astype(np.float32)).dtype == np.float32, "float32 in, but not float32 out"
-    )
+    kept = single.decision_function(X.astype(np.float32)).dtype == np.float32
+    _require(kept, "float32 in, but not float32 out")
     differing = np.unpackbits(double.transform(X) ^ single.transform(X.astype(np.float32))).mean()
     _require(differing <= 0.02, f"{differing:.1%} of the bits differ between float32 and float64")
 
@@ -234,7 +232,7 @@ def check_precision(hasher: OnlineHasher) -> None:
 def check_save_load(hasher: OnlineHasher) -> None:
     """A saved and loaded hasher gives the same codes and goes on learning bit for bit as if nothing had happened."""
     if methods(variants=True).get(type(hasher).__name__) is not type(hasher):
-        raise AssertionError("the method is not registered: hashstream.register it, or it cannot be loaded")
+        raise AssertionError("the method is not registered, so it cannot be loaded: use @hashstream.register")
     X, y = class_stream()
     learned = _learn(_fresh(hasher), X[:150], y[:150])
     with tempfile.TemporaryDirectory() as folder:
@@ -250,10 +248,8 @@ def check_save_load(hasher: OnlineHasher) -> None:
 def check_bad_input(hasher: OnlineHasher) -> None:
     """Bad input raises ValueError and changes nothing, before and after the first batch."""
     X, y = class_stream(n=100)
-    poisoned = X.copy()
-    poisoned[31, 2] = np.nan
-    infinite = X.copy()
-    infinite[7, 0] = np.inf
+    poisoned, infinite = X.copy(), X.copy()
+    poisoned[31, 2], infinite[7, 0] = np.nan, np.inf
     cases: list[tuple[str, Any, Any]] = [
         ("NaN", poisoned, y),
         ("infinity", infinite, y),
@@ -331,7 +327,7 @@ def check_reproducible(hasher: OnlineHasher) -> None:
 def check_threads(hasher: OnlineHasher) -> None:
     """Learning in another thread, with two BLAS threads, gives the same bits as in this one with one.
 
-    State that is computed later than in `_learn` has to be computed in `hashstream.hashers.threads.on_one_thread`.
+    State that is computed later than in `_learn` has to be computed in `hashers.on_one_thread`.
     """
     X, y = class_stream(n=200, d=300)
     X /= 5  # rows as long as those of the other checks
@@ -346,7 +342,7 @@ def check_threads(hasher: OnlineHasher) -> None:
 
 
 def check_whole_versions(hasher: OnlineHasher) -> None:
-    """Who encodes while another thread learns sees the model before the call or after it, never a mixture."""
+    """Encoding while another thread learns uses the model before the call or after it, never a mixture."""
     X, y = class_stream(n=120)
     model = _learn(_fresh(hasher), X[:60], y[:60])
     before = model.decision_function(X)

@@ -1,6 +1,6 @@
 """Fuzzes tables' folders: whatever they hold, a table raises TableError or works.
 
-Rows of the manifest, the arrays and models in them, segments and notes are altered, most often with checksums that fit:
+Rows of the database, the arrays and models in them, segments and notes are altered, most often with checksums that fit:
 a checksum keeps out accidents, not people. A table that opens has to answer, and to take and re-encode items.
 
     python -m tests.fuzz.folders --count 1000 --seed 0
@@ -158,7 +158,7 @@ KEYS = {
     "segments": ("number", "first_slot"),
     "batches": ("seq", "first_slot", "n_rows", "learned", "version", "features_crc", "model_crc", "y"),
     "log": ("seq", "change"),
-    "image": ("name", "part", "bytes"),
+    "items": ("name", "part", "bytes"),
     "models": ("kind", "version", "seq", "hasher"),
     "unsynced": ("first_slot", "features"),
 }
@@ -172,8 +172,8 @@ def alter_row(db: sqlite3.Connection, rng: np.random.Generator) -> str:
     if not found:
         return alter_schema(db, rng)
     row = list(found[rng.integers(len(found))])
-    where = " AND ".join(f"{name} IS ?" for name in columns[: 2 if table in ("image", "models") else 1])
-    key = row[: 2 if table in ("image", "models") else 1]
+    where = " AND ".join(f"{name} IS ?" for name in columns[: 2 if table in ("items", "models") else 1])
+    key = row[: 2 if table in ("items", "models") else 1]
     if rng.random() < 0.08:
         db.execute(f"DELETE FROM {table} WHERE {where}", key)
         return f"{table}: row {key} deleted"

@@ -358,7 +358,7 @@ def test_multilabel_stream_is_learned() -> None:
 def test_label_kinds_do_not_mix() -> None:
     X, Y = label_stream(50)
     hasher = hs.FCOH(8, random_state=0).fit(X, Y)
-    with pytest.raises(ValueError, match="one label a row"):
+    with pytest.raises(ValueError, match="one label per row"):
         hasher.partial_fit(X, np.zeros(50, int))
     with pytest.raises(ValueError, match="7 columns"):
         hasher.partial_fit(X, Y[:, :7])

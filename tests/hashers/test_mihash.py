@@ -10,7 +10,7 @@ import hashstream as hs
 from hashstream.checks import CHECKS, class_stream, state_of
 from hashstream.hashers.kernels import mihash
 from hashstream.hashers.kernels.mihash import Piece, gradient, take_steps, twin_take_steps
-from hashstream.hashers.mihash import MIHash, admit, seat
+from hashstream.hashers.mihash import MIHash, admit, replace_items
 from hashstream.hashers.registry import register
 
 register(MIHash)
@@ -193,7 +193,7 @@ def test_reservoir_keeps_the_smallest_draws() -> None:
     for start in range(0, 500, 37):
         part = slice(start, start + 37)
         slots, keys = admit(keys, draws[part], 60)
-        items = seat(items, rows[part], slots)
+        items = replace_items(items, rows[part], slots)
     assert set(items.ravel()) == set(np.argsort(draws)[:60])
     np.testing.assert_array_equal(draws[items.ravel()], keys)
 

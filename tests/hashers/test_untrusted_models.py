@@ -404,7 +404,7 @@ def test_what_was_learned_decides_after_set_params() -> None:
         hasher.set_params(n_bits=11)
         assert np.array_equal(hasher.transform(X), codes)
         assert hasher.decision_function(X).shape == (len(X), 6)
-        with pytest.raises(ValueError, match="fit anew"):
+        with pytest.raises(ValueError, match="call fit to start over"):
             hasher.partial_fit(X, Y)
         with pytest.raises(ValueError, match="n_bits"):
             to_bytes(hasher)

@@ -25,7 +25,7 @@ ROOM = 30_000
 
 
 class Trial:
-    """A table on the faulty disk, and the same one beside it."""
+    """A table on the faulty disk, and the same one on a whole disk."""
 
     def __init__(self, disk: FaultyDisk, world: World, folder: Path) -> None:
         self.disk, self.world = disk, world

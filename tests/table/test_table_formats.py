@@ -101,10 +101,10 @@ def test_a_saved_hasher_of_a_newer_format_is_refused_with_a_sentence(
     table_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The manifest holds hashers in the format of `hashstream.save`, which has a number of its own."""
-    from hashstream.hashers import storage
+    from hashstream.hashers import serialization
 
     with monkeypatch.context() as newer:
-        newer.setattr(storage, "FORMAT_VERSION", 2)
+        newer.setattr(serialization, "FORMAT_VERSION", 2)
         shutil.rmtree(table_folder)
         HashTable.open(table_folder, hs.LSH(8, random_state=0)).close()
     with pytest.raises(TableError, match=r"manifest\.sqlite: a saved hasher .*format version 2"):

@@ -85,7 +85,7 @@ def test_a_snapshot_onto_a_full_disk_names_the_disk_that_is_full(
             def execute(self, sql: str, *_: object) -> None:
                 raise sqlite3.OperationalError("database or disk is full")
 
-        reader = table._storage.second()  # type: ignore[attr-defined]
+        reader = table._storage._second()  # type: ignore[attr-defined]
         with monkeypatch.context() as patch:
             patch.setattr(reader, "_db", Full())
             with pytest.raises(TableError, match="the disk is full") as told:
@@ -96,13 +96,13 @@ def test_a_snapshot_onto_a_full_disk_names_the_disk_that_is_full(
 
 
 @pytest.mark.parametrize("policy", [Every, Projected])
-def test_a_manifest_that_cannot_grow(tmp_path: Path, policy: type[Every]) -> None:
+def test_a_database_that_cannot_grow(tmp_path: Path, policy: type[Every]) -> None:
     """SQLite's own limit on pages, which it reports as a full disk."""
     rng = np.random.default_rng(0)
     Q = rows(rng, 3)[0]
     table = HashTable.open(tmp_path / "t", HASHER, policy=policy(2), checkpoint_rows=50)
     table.ingest(range(40), *rows(rng, 40))
-    sqlite = table._storage.manifest._db  # type: ignore[attr-defined]
+    sqlite = table._storage._database._db  # type: ignore[attr-defined]
     refused = 0
     for i in range(1, 12):
         before = fingerprint(table, Q)

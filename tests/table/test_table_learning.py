@@ -53,7 +53,7 @@ def test_another_process_replays_the_same_bits(name: str, where: str, tmp_path: 
         else:
             with ThreadPoolExecutor(1) as pool:
                 pool.submit(write, table).result()
-        assert table._since_checkpoint >= 200, "there is nothing to replay"
+        assert table._storage._since_checkpoint >= 200, "there is nothing to replay"
         replayed = subprocess.run(
             [sys.executable, "-c", REPLAY, str(tmp_path / "t"), "1"],
             env={**os.environ, "OPENBLAS_NUM_THREADS": "1"},

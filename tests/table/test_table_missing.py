@@ -70,7 +70,7 @@ def test_rows_without_a_label_are_stored_and_not_learned_from(tmp_path: Path, y:
     table.snapshot(tmp_path / "copy")
     with HashTable.open(tmp_path / "copy") as copy:
         assert plain(copy.get(range(6, N)).labels) == wanted[6:]
-        assert len(copy._reservoir.labelled()[2]) == KEPT.sum() - 2
+        assert len(copy._state.sample.labelled()[2]) == KEPT.sum() - 2
     table.close()
     if kept:
         with HashTable.open(tmp_path / "t") as again:

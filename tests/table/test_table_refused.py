@@ -14,8 +14,7 @@ from tests.table.slow_table import SlowTable
 from tests.table.table_worlds import same_answers, same_items, same_model
 
 from hashstream.table import HashTable, Never, TableError
-from hashstream.table.storage.folder import segments as file_segments
-from hashstream.table.storage.folder import storage as folder
+from hashstream.table.storage.folder import segments, storage
 
 
 def corrupt(path: Path, at: int, bit: int) -> None:
@@ -55,7 +54,7 @@ def test_flipped_bits_are_refused_by_name(tmp_path: Path, name: str) -> None:
         corrupt(copied / name, int(rng.integers(size)), int(rng.integers(8)))
         refused += opened_or_refused(copied, model, name)
         shutil.rmtree(copied)
-    # Much of a small manifest is free space; what is not is the next test's.
+    # Much of a small database is free space; what is not is the next test's.
     assert refused == tries if name != "table.sqlite" else refused > 0
 
 
@@ -66,14 +65,14 @@ def test_flipped_bits_are_refused_by_name(tmp_path: Path, name: str) -> None:
         ("batches", "y"),
         ("log", "change"),
         ("models", "hasher"),
-        ("image", "bytes"),
+        ("items", "bytes"),
     ],
 )
-def test_whatever_the_manifest_holds_is_verified(
+def test_whatever_the_database_holds_is_verified(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, table_name: str, column: str
 ) -> None:
-    if table_name == "image":
-        monkeypatch.setattr(folder, "LOG_ROWS", 1)
+    if table_name == "items":
+        monkeypatch.setattr(storage, "LOG_ROWS", 1)
     table, model = filled(tmp_path / "t")
     table.close()
     path = tmp_path / "t" / "table.sqlite"
@@ -95,7 +94,7 @@ def test_whatever_the_manifest_holds_is_verified(
 def test_flipped_features_are_refused_by_whoever_reads_them(tmp_path: Path) -> None:
     table, _ = filled(tmp_path / "t")
     table.close()
-    corrupt(tmp_path / "t" / "features-000000.seg", file_segments.START + 48 * 14, 3)
+    corrupt(tmp_path / "t" / "features-000000.seg", segments.START + 48 * 14, 3)
     with HashTable.open(tmp_path / "t", policy=Never()) as again:
         assert again.search(queries(), 3)[0].shape == (3, 3)  # which reads no features
         for read in (again.check, again.refresh, lambda: again.get([12])):
@@ -108,10 +107,10 @@ def test_flipped_features_of_the_log_are_refused_at_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The model would be learned from them again, and batches that are not small stand in a segment only."""
-    monkeypatch.setattr(folder, "SMALL_BATCH", 0)
+    monkeypatch.setattr(storage, "SMALL_BATCH", 0)
     table, _ = filled(tmp_path / "t")
     path = as_if_killed(table, tmp_path / "t", tmp_path / "killed")
-    corrupt(path / "features-000000.seg", file_segments.START + 48 * 40, 3)
+    corrupt(path / "features-000000.seg", segments.START + 48 * 40, 3)
     with pytest.raises(TableError, match=r"features-000000\.seg .*damaged"):
         HashTable.open(path)
 
@@ -141,7 +140,7 @@ def test_a_log_that_lost_acknowledged_commits_is_refused(tmp_path: Path, cut: fl
     path = as_if_killed(table, tmp_path / "t", tmp_path / "killed")
     log = path / "table.sqlite-wal"
     os.truncate(log, int(cut * log.stat().st_size))
-    with pytest.raises(TableError, match=r"manifest\.sqlite .*damaged|is not the manifest|does not say"):
+    with pytest.raises(TableError, match=r"table\.sqlite .*damaged"):
         HashTable.open(path)
 
 
@@ -152,7 +151,7 @@ def test_a_newer_format_is_refused_with_a_sentence(tmp_path: Path) -> None:
     with sqlite3.connect(tmp_path / "t" / "table.sqlite") as db:
         db.execute("PRAGMA user_version = 99")
     db.close()
-    with pytest.raises(TableError, match=r"manifest\.sqlite has format 99.*update hashstream"):
+    with pytest.raises(TableError, match=r"table\.sqlite has format 99.*update hashstream"):
         HashTable.open(tmp_path / "t")
     segment = tmp_path / "u" / "features-000000.seg"
     raw = bytearray(segment.read_bytes())

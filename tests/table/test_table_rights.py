@@ -12,7 +12,7 @@ import pytest
 from tests.table.filled_table import HASHER, filled, queries
 
 from hashstream.table import HashTable, TableError, TableLocked
-from hashstream.table.storage.folder import lock
+from hashstream.table.storage.folder import database, lock
 
 
 @pytest.fixture
@@ -72,7 +72,7 @@ def test_a_disk_that_is_mounted_read_only(path: Path, monkeypatch: pytest.Monkey
         HashTable.open(path)
 
 
-def test_a_new_folder_where_this_user_may_not_make_one(
+def test_a_new_folder_where_this_user_may_not_create_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def mkdir(self: Path, *_: Any, **__: Any) -> None:
@@ -80,7 +80,7 @@ def test_a_new_folder_where_this_user_may_not_make_one(
 
     monkeypatch.setattr(Path, "mkdir", mkdir)
     with pytest.raises(
-        TableError, match=r"/t cannot be made: this user has no right to write to .*pytest"
+        TableError, match=r"/t cannot be created: this user has no right to write to .*pytest"
     ) as refusal:
         HashTable.open(tmp_path / "t", HASHER)
     assert "Errno" not in str(refusal.value)
@@ -112,12 +112,12 @@ def test_only_a_lock_that_somebody_holds_is_said_to_be_held(
 def test_a_folder_that_sqlite_may_not_write_to_is_not_called_damaged(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Readers, too, need a file beside the manifest that SQLite coordinates them by."""
+    """Readers, too, need a file next to the database that SQLite coordinates them by."""
 
     def connect(*_: Any, **__: Any) -> Any:
         raise sqlite3.OperationalError("attempt to write a readonly database")
 
-    monkeypatch.setattr(table.sqlite3, "connect", connect)
+    monkeypatch.setattr(database.sqlite3, "connect", connect)
     with pytest.raises(TableError) as refusal:
         HashTable.open(path, mode="read")
     assert str(refusal.value).startswith(

@@ -1,4 +1,4 @@
-"""Readers beside a writer: every answer is that of one commit, and none waits for the writer."""
+"""Readers while a writer is at work: every answer is that of one commit, and none waits for the writer."""
 
 from __future__ import annotations
 

@@ -117,7 +117,7 @@ def test_a_fork_may_search_and_not_open_the_folder_again(path: Path, mode: str) 
         found = table.search(X[:5], 3)
         with pytest.raises(TableError, match="was open when this process was forked"):
             HashTable.open(path, mode=mode)
-        return [bool((a == b).all()) for a, b in zip(found, (ids, far), strict=True)]
+        return [bool((a == b).all()) for a, b in zip(found, (far, ids), strict=True)]
 
     assert in_fork(work) == "returned [True, True]"
     table.close()
@@ -127,7 +127,7 @@ def test_a_fork_may_search_and_not_open_the_folder_again(path: Path, mode: str) 
 def test_a_fork_searches_while_a_thread_that_it_does_not_have_searches(path: Path) -> None:
     """No lock of Python's own is in the way: `functools.cached_property` has one."""
     with opened(path) as table:
-        for name in ("versions", "searchable", "projections"):
+        for name in ("versions", "searchable", "matrices"):
             assert not hasattr(type(table._state.view).__dict__[name], "lock")
 
 
@@ -137,7 +137,7 @@ def test_a_fork_does_not_wait_for_a_thread_that_it_does_not_have(path: Path) -> 
     held, go_on = threading.Event(), threading.Event()
 
     def hold() -> None:
-        with table._lock, table._publish, table._storage.reading:  # type: ignore[attr-defined]
+        with table._lock, table._publish, table._storage._reading:  # type: ignore[attr-defined]
             held.set()
             go_on.wait()
 
@@ -166,7 +166,7 @@ def test_a_fork_has_a_copy_of_its_own_of_a_table_in_memory() -> None:
     held, go_on = threading.Event(), threading.Event()
 
     def hold() -> None:
-        with table._lock, table._publish, table._making:
+        with table._lock, table._publish:
             held.set()
             go_on.wait()
 
@@ -175,7 +175,7 @@ def test_a_fork_has_a_copy_of_its_own_of_a_table_in_memory() -> None:
     held.wait()
     assert in_fork(work) == "returned (200, True, (2, 1))"
     table._at_work = True  # as while a thread changes it
-    assert "half-way" in in_fork(work)
+    assert "its outcome is unknown" in in_fork(work)
     table._at_work = False
     go_on.set()
     thread.join()

@@ -3,7 +3,7 @@
 `lib` is the library, loaded with ctypes (which releases the GIL for every call), or None where the package
 was installed without a C compiler or `HASHSTREAM_NATIVE=0` is set. `HASHSTREAM_NATIVE` may also be the path
 of another build of the same sources, one with a sanitizer for instance. Each room that calls a kernel
-declares the kernel's arguments itself, beside its NumPy twin, and chooses between the two by `lib is None`.
+declares its arguments itself, next to the NumPy twin, and uses the twin where `lib` is None.
 """
 
 from __future__ import annotations
@@ -36,5 +36,5 @@ lib, _status = _load()
 
 
 def status() -> str:
-    """Which kernels serve: "C", or "NumPy" with the reason."""
+    """The kernels in use: "C", or "NumPy" with the reason."""
     return _status

@@ -43,21 +43,20 @@ __all__ = ["AdaptHash"]
 
 @register
 class AdaptHash(PairHasher):
-    """Adaptive hashing: a step for each pair of rows whose codes are too far apart, or too near.
+    """Adaptive hashing: one step per pair of rows whose codes are too far apart, or too near.
 
     Parameters
     ----------
     n_bits : int
         r, the length of a code.
     alpha : float
-        From 0 to 1: codes of one class may differ in (1 - alpha) r bits, codes of two classes have to in alpha r.
+        From 0 to 1: codes of one class may differ in (1 - alpha) r bits, codes of two classes must differ in alpha r.
     learning_rate : float
         eta, the length of a step.
     orthogonality : float
         lambda, the weight of the term that keeps the hash functions apart.
     batch_size : int
-        How many rows the inner loop is given at once. The result does not depend on it: the method's own batch is a
-        pair.
+        Rows handed to the inner loop at once. The result does not depend on it: the method's own batch is a pair.
     init : (d, n_bits) array, optional
         W0; otherwise Gaussian with unit columns.
     feature_map, random_state
@@ -70,12 +69,12 @@ class AdaptHash(PairHasher):
     waiting_, waiting_class_ : (1, d) array, int
         The row that waits for its partner, where the stream stopped between the two rows of a pair.
     base_, gram_, mixing_, samples_, filled_
-        Where d is large, W as the compiled loop keeps it between calls (`Block` in `kernels/adapthash.py`).
+        Where d is large, the form in which the compiled loop keeps W between calls (`Block` in `kernels/adapthash.py`).
 
     Notes
     -----
-    Labels count only by being equal or not, so there is no limit on the number of classes, and a class may appear at
-    any time. A stream of one class holds similar pairs only. `version_` grows by one for each pair that moved W.
+    Labels are only compared with each other, so there is no limit on the number of classes, and a class may appear at
+    any time. A stream of one class holds similar pairs only. `version_` grows by one per pair that moved W.
 
     Examples
     --------
@@ -147,7 +146,8 @@ class AdaptHash(PairHasher):
         block = [name for name in ("base_", "gram_", "mixing_", "samples_", "filled_") if hasattr(self, name)]
         if len(block) != 5 * is_wide(self.projection_):
             raise ValueError(
-                "base_, gram_, mixing_, samples_ and filled_ belong to a wide projection_, all of them"
+                "base_, gram_, mixing_, samples_ and filled_ must all be there for a wide projection_, "
+                "and none of them for another"
             )
         if block and self.filled_ % 2:
             raise ValueError(

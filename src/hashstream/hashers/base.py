@@ -1,7 +1,7 @@
 """The contract of every method: `OnlineHasher`.
 
-A method's own file defines its parameters and three steps; validation, feature maps, pieces, versions, undoing a
-failed call, packing and saving are here, once.
+A method's own file defines its parameters and three steps. Validation, feature maps, pieces, versions, undoing a failed
+call, encoding and saving are here, once.
 """
 
 from __future__ import annotations
@@ -37,16 +37,16 @@ class OnlineHasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
     A method writes `__init__` (parameters stored untouched, among them `n_bits`, `batch_size`, `feature_map` and
     `random_state`) and:
 
-    - `check_parameters()`: raise ValueError for a parameter that cannot be (call `super()` first);
+    - `check_parameters()`: raise ValueError for a parameter that is out of range (call `super()` first);
     - `_start(X)`: set the state before the first piece (n, d); `self.rng_` is there to draw from;
     - `_learn(X, labels)`: learn from one piece of at most `batch_size` rows;
-    - `_project(X)`: what the sign is taken of, (n, n_bits); by default `X @ self.projection_`.
+    - `_project(X)`: the real values whose signs are the bits, (n, n_bits); by default `X @ self.projection_`.
 
     State lives in attributes that end with an underscore. `_learn` must *replace* them and never write into them: it
     is given a copy that shares them with the model that others read meanwhile. Arrays, numbers, strings, lists of these
-    and random generators are saved and loaded without further work. A model file may come from anybody: declare the
-    entries in `state_fields` (`state_fields.py` says how), and check in `check_state()` what a declaration cannot say,
-    so that `_learn` and `_project` never see a state that this method could not have left.
+    and random generators are saved and loaded without further work. Model files are untrusted: declare the entries in
+    `state_fields` (see `state_fields.py`), and check in `check_state()` what a declaration cannot express, so that
+    `_learn` and `_project` never see a state that this method could not have produced.
 
     Threads: learning gives the same bits in every thread and with any number of BLAS threads, as it runs on one
     (`hashstream.hashers.threads`; a method that computes state later than in `_learn` does so in `on_one_thread`). What
@@ -58,7 +58,7 @@ class OnlineHasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
     projection_ : (d, n_bits) array
         W, where the method is a projection.
     version_ : int
-        Grows whenever equal input may get another code.
+        Grows whenever the code of an input may have changed.
     n_seen_ : int
         Rows learned from.
     classes_ : list
@@ -70,9 +70,9 @@ class OnlineHasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
     reference: ClassVar[str] = ""
     """Where the method was published."""
     needs: ClassVar[str] = "labels"
-    """What it learns from, in a word or two: "labels", "pairs of labels", "nothing"."""
+    """Supervision that it learns from: "labels", "pairs of labels" or "nothing"."""
     state_size: ClassVar[str] = "d r"
-    """How many numbers it keeps, in d, r, C (classes) and its own parameters."""
+    """Size of the state in numbers, in terms of d, r, C (classes) and its own parameters."""
     colour: ClassVar[str] = ""
     """Colour in plots, as "#rrggbb"; chosen from the name where it is empty."""
     marker: ClassVar[str] = ""
@@ -83,7 +83,7 @@ class OnlineHasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
     """Name of the method that this one exists to be compared with; "" for a method in its own right."""
     needs_labels: ClassVar[bool] = True
     multilabel: ClassVar[bool] = False
-    """Whether y may be a 0/1 matrix."""
+    """True where y may be a 0/1 matrix."""
     state_fields: ClassVar[dict[str, Field]] = {}
     """Entry of the state -> its dtype, shape and range, in addition to those of the classes above."""
 
@@ -141,8 +141,8 @@ class OnlineHasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         return self._publish(lambda before: before._with_batch(X, y))
 
     def _publish(self, learn: Callable[[Self], Self | None]) -> Self:
-        """Become what `learn` makes of a copy of this hasher, in one step and only if it does not raise; None says that
-        there was nothing to learn."""
+        """Take over the state of `learn(a copy of this hasher)`, in one step and only if it does not raise; None means
+        that there was nothing to learn."""
         with lock_of(self):
             while True:
                 before = self.__dict__
@@ -155,12 +155,12 @@ class OnlineHasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
                 # `fit`, or the handler of a signal, has come in between: learn on top of it.
 
     def _with_batch(self, X: ArrayLike, y: LabelsLike | None) -> Self | None:
-        """A hasher that has learned from the rows that have a label, too; None where there are none."""
+        """A hasher that has also learned from the rows that have a label; None where there are none."""
         after = self.learned(*self.check_batch(X, y))
         return None if after is self else after
 
     def check_batch(self, X: ArrayLike, y: LabelsLike | None) -> tuple[np.ndarray, np.ndarray | None]:
-        """X and y as arrays, once they are what this hasher can learn from; a ValueError says what is wrong.
+        """X and y as checked arrays; ValueError where this hasher cannot learn from them.
 
         Sets the number of features where this hasher has learned nothing yet.
         """
@@ -170,13 +170,13 @@ class OnlineHasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
             raise ValueError("these are the hash functions of one version: they encode, and cannot learn")
         if not first and self.n_bits != self.n_bits_:
             raise ValueError(
-                f"n_bits is {self.n_bits} now, but this model has learned {self.n_bits_}: call fit to start again"
+                f"n_bits is {self.n_bits} now, but this model was fitted with {self.n_bits_}: call fit to start over"
             )
         X = check_finite(check_rows(self, X, first=first))
         return X, self.check_labels(y, len(X))
 
     def learned(self, X: np.ndarray, y: np.ndarray | None) -> Self:
-        """A hasher that has learned from a batch, too: X and y as `check_batch` returns them.
+        """A hasher that has also learned from a batch: X and y as `check_batch` returns them.
 
         This one stays as it is. Where no row has a label, it is what is returned.
         """
@@ -184,7 +184,7 @@ class OnlineHasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         return self._learned(X, y) if len(X) else self
 
     def _learned(self, X: np.ndarray, y: np.ndarray | None) -> Self:
-        """A hasher that has learned these rows, too; this one is left as it is."""
+        """A hasher that has also learned these rows; this one is left as it is."""
         rng = self.rng_ if hasattr(self, "n_seen_") else as_generator(self.random_state)
 
         def learn(before: Self) -> Self:
@@ -260,7 +260,9 @@ class OnlineHasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         if y.ndim == 0 or len(y) != n:
             raise ValueError(f"X has {n} rows, but y has shape {y.shape}: it needs one label per row")
         if y.ndim == 2 and not self.multilabel:
-            raise ValueError(f"{type(self).__name__} takes one label a row, not a matrix of shape {y.shape}")
+            raise ValueError(
+                f"{type(self).__name__} takes one label per row, not a matrix of shape {y.shape}"
+            )
         return y
 
     # ---- encoding
@@ -271,7 +273,7 @@ class OnlineHasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         view = self._view()
         projection: Any = getattr(view, "projection_", None)
         project, model = view._project, None
-        if type(self)._project is OnlineHasher._project:
+        if self.is_projection():
             project = partial(_product, projection)  # the encoders of old versions have to be small
         else:
             view.__dict__.pop("rng_", None)
@@ -280,6 +282,11 @@ class OnlineHasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
             view.version_, view.n_bits_, view.n_features_in_, view.dtype_, view.feature_map_, projection, project,
             model,
         )  # fmt: skip
+
+    @classmethod
+    def is_projection(cls) -> bool:
+        """Whether the values of rows, after the feature map, are X @ projection_ and nothing else."""
+        return cls._project is OnlineHasher._project
 
     def decision_function(self, X: ArrayLike) -> np.ndarray:
         """Real values whose signs are the bits: (n, n_bits) float."""
@@ -306,7 +313,7 @@ class OnlineHasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
             X = X.astype(self.dtype_, copy=False)
         return X if self.feature_map_ is None else self.feature_map_.transform(X)
 
-    # ---- what a method writes
+    # ---- to be defined by a method
 
     def check_parameters(self) -> None:
         check_count("n_bits", self.n_bits, 1, MAX_BITS)
@@ -322,7 +329,7 @@ class OnlineHasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         check_numbers("init", getattr(self, "init", None))
 
     def check_state(self) -> None:
-        """Raise ValueError, naming the entry, for a loaded state that fits `state_fields` and still cannot be."""
+        """Raise ValueError, naming the entry, for a loaded state that fits `state_fields` and is still inconsistent."""
 
     @abstractmethod
     def _start(self, X: np.ndarray) -> None:
@@ -338,7 +345,7 @@ class OnlineHasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
     def _project(self, X: np.ndarray) -> np.ndarray:
         return _product(self.projection_, X)
 
-    # ---- what scikit-learn asks for
+    # ---- for scikit-learn
 
     @property
     def classes_(self) -> list[Any]:
@@ -362,12 +369,12 @@ class OnlineHasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
 
 @cache
 def parameter_names(method: type[OnlineHasher]) -> tuple[str, ...]:
-    """The parameters of a method, which scikit-learn reads from its signature anew each time."""
+    """Names of a method's parameters, cached: scikit-learn reads its signature at every call."""
     return tuple(method._get_param_names())
 
 
 def state(estimator: BaseEstimator) -> dict[str, Any]:
-    """What an estimator has learned: its attributes that end with an underscore (and start with none)."""
+    """The learned attributes of an estimator: those that end with an underscore and start with none."""
     return {name: value for name, value in vars(estimator).items() if name[-1] == "_" and name[0] != "_"}
 
 

@@ -13,13 +13,13 @@ others, times r. sgn(0) = +1 inside the learner. The first batch only leaves its
 These are the steps of the authors' program, which the published figures come from; their order and the weight of X_s W
 in P (1, where the paper has sigma) differ from the paper's Algorithm 1.
 
-What is computed otherwise, with the same result:
+Computed differently here, with the same result:
 
-- S only asks whether two labels are equal, so `S B_e` is made of the sums of the past codes of each class, and
-  `S^T B_s` of those of the batch: no n_t x N matrix is formed.
-- `B_e <- sgn(S^T B_s)` gives all past samples of one class one code. So of all the past only a code and a count for
-  each class are kept, and the codes of the last batch, which are not rewritten yet. The published program keeps the
-  codes and labels of every sample; nothing of what it computes needs them.
+- S depends only on whether two labels are equal. So `S B_e` follows from the sums of the past codes of each class, and
+  `S^T B_s` from those of the batch: no n_t x N matrix is formed.
+- `B_e <- sgn(S^T B_s)` gives all past samples of one class one code. So of all the past only one code and one
+  count per class are kept, and the codes of the last batch, which are not rewritten yet. The published program keeps
+  the codes and labels of every sample; nothing that it computes needs them.
 - The ridge regression is solved in the smaller of its two forms, d x d or n_t x n_t (push-through identity).
 """
 
@@ -58,7 +58,7 @@ class BSODH(OnlineHasher):
     n_bits : int
         r, the length of a code.
     eta_s, eta_d : float
-        What a similar pair counts, and a dissimilar one: dissimilar pairs are many, so eta_d is the smaller.
+        Weights of a similar and of a dissimilar pair: dissimilar pairs are many, so eta_d is the smaller.
     sigma, ridge : float
         Weight of the fit of W to the codes, and of |W|^2 (lambda in the paper). Only ridge / sigma matters.
     batch_size : int
@@ -83,8 +83,8 @@ class BSODH(OnlineHasher):
     Notes
     -----
     **State.** As published the method keeps the codes and labels of all past samples, N r bits that grow with the
-    stream. What is kept here gives the same W, bit for bit of every code, and is bounded by d r + C r + n_t r numbers
-    for C classes: see the head of this file. The past codes themselves are `class_codes_` of the past labels.
+    stream. The state here gives the same codes, bit for bit, and is bounded by d r + C r + n_t r numbers for C
+    classes: see the head of this file. The past codes themselves are `class_codes_` of the past labels.
 
     **The first batch** does not move W, by definition of the method: until the second, codes are a random projection's.
 
@@ -92,7 +92,7 @@ class BSODH(OnlineHasher):
     seen. A batch of one sample fits W to that sample alone: it is of rank one, and finite. With one class only, there
     are only similar pairs, and all codes become equal. Any number of bits is possible.
 
-    **Cost** of a batch: O(n_t d min(n_t, d) + n_t d r + n_t r^2 + C r^2), independent of the length of the stream.
+    **Cost** per batch: O(n_t d min(n_t, d) + n_t d r + n_t r^2 + C r^2), independent of the length of the stream.
 
     Examples
     --------
@@ -207,7 +207,7 @@ class BSODH(OnlineHasher):
         class_sums = class_counts[:, None] * old + sums_by_class(last, before, known)
         past = old.T @ (class_counts[:, None] * old) + last.T @ last  # B_e^T B_e
 
-        # Samples of a class that the past knows start from the code of its first past sample.
+        # Samples of a known class start from the code of its first past sample.
         first, has_past = first_codes(class_codes, class_counts, self.last_codes_, before)
         copied = np.ascontiguousarray(first.T).take(classes, axis=1)
         codes = copied if has_past[classes].all() else np.where(has_past[classes], copied, codes)
@@ -227,7 +227,7 @@ class BSODH(OnlineHasher):
         self.last_codes_, self.last_classes_ = np.ascontiguousarray(codes.T, dtype=np.int8), classes
 
     def _similar(self, sums: np.ndarray) -> np.ndarray:
-        """What a sample of each class gets from S times codes with these class sums; (n_classes, r) both."""
+        """Row of S B for a sample of each class, from the class sums of the codes B; (n_classes, r) both."""
         eta_s, eta_d = self.n_bits * float(self.eta_s), self.n_bits * float(self.eta_d)
         balanced: np.ndarray = eta_s * sums - eta_d * (sums.sum(axis=0) - sums)
         return balanced
@@ -267,8 +267,8 @@ def first_codes(
 def sweep(codes: np.ndarray, P: np.ndarray, past: np.ndarray) -> None:
     """b_k <- sgn(P_k - (B_e,k^T B_e,-k) B_-k) for every bit in turn, in place.
 
-    codes, P : (r, n) float64, past : (r, r), B_e^T B_e. What the bits outside a block of `SWEEP_BITS` contribute does
-    not change while the block is swept, so it is one matrix product.
+    codes, P : (r, n) float64, past : (r, r), B_e^T B_e. The contribution of the bits outside a block of `SWEEP_BITS`
+    does not change while the block is swept, so it is one matrix product.
     """
     M = past - np.diag(np.diag(past))
     for start in range(0, len(M), SWEEP_BITS):

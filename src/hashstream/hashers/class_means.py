@@ -1,4 +1,4 @@
-"""Running means of classes, kept so that a call that fails can be undone: rows are replaced, never written into."""
+"""Running means of classes. Rows are replaced, never written into, so that a failed call can be undone."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def update_means(
     means : (d,) for each class so far. counts : (len(means),) N_c. known : how many classes there are now; a class that
     was never seen has N_c = 0, at whatever batch it comes. classes : the batch's. n_c : samples of each.
     sums : (classes, d). Returns the new means and counts of all classes, and the means of `classes`, (classes, d).
-    Beside a copy of references and counts, the cost does not grow with the number of classes that the batch lacks.
+    Apart from copying references and counts, the cost does not grow with the classes that the batch lacks.
     """
     new = known - len(means)
     means = means + [np.zeros(sums.shape[1], sums.dtype)] * new

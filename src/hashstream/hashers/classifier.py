@@ -1,10 +1,10 @@
-"""A classifier's class number, written in binary: the baseline that shows what a figure of label-mAP is worth.
+"""ClassifierHash: the predicted class number in binary, a baseline that shows what a figure of label-mAP is worth.
 
 Sablayrolles, Douze, Usunier and Jégou ("How should we evaluate supervised hashing?", ICASSP 2017, arXiv 1609.06753)
 point out that where the items to be retrieved have the classes that were learned from, retrieval by label *is*
 classification: ceil(log2 C) bits, the number of the predicted class, beat elaborate methods at any code length, and say
-nothing about items of classes that were never seen. A method that is to be judged by label-mAP belongs beside this
-one, and the two belong on classes that neither has seen.
+nothing about items of classes that were never seen. A method judged by label-mAP should be
+compared with this one, and both should be tried on classes that neither has seen.
 
 The classifier is multinomial logistic regression, learned online in one pass. m and e are the running mean and mean
 squared distance from it of all rows so far, f(x) = ((x - m) / sqrt(e), 1). For each batch of n rows, Y their classes
@@ -40,15 +40,15 @@ __all__ = ["ClassifierHash"]
 class ClassifierHash(OnlineHasher):
     """Codes that spell the number of the class that an online linear classifier predicts.
 
-    Not a way to search: a baseline. Label-mAP can be had without any notion of similarity, and this is how much.
+    A baseline, not a way to search: the label-mAP that can be had without any notion of similarity.
 
     Parameters
     ----------
     n_bits : int
         r, the length of a code.
     learning_rate : float
-        eta, of the logistic regression. Features are scaled on the way, so that it depends on no unit; chosen on held
-        out rows of the streams of MNIST and digits, where a third and three times of it cost 0.01 to 0.02 of accuracy.
+        eta of the logistic regression. Features are standardised, so that it depends on no unit. Chosen on held-out
+        rows of the streams of MNIST and digits, where a third and three times of it cost 0.01 to 0.02 of accuracy.
     batch_size : int
         n: the rows of one gradient step.
     feature_map, random_state
@@ -68,12 +68,12 @@ class ClassifierHash(OnlineHasher):
     items of two classes differ in about r / b bits or more, and items of one predicted class in none. Where r is less
     than b, classes whose numbers agree in the lowest r bits share a code.
 
-    **Late classes** take the next number and a column of zeros, and the average of the weights begins anew, so that it
-    does not lag behind. When C passes a power of two, b grows and the codes of the earlier classes are laid out anew.
+    **Late classes** take the next number and a column of zeros, and the average of the weights starts over, so that it
+    does not lag. When C passes a power of two, b grows and all classes get new codes.
 
     **The value** of `decision_function` is the probability of the predicted class, with the sign of the bit.
 
-    **Cost** of a row: O(d C). The state is V and U, and the mean.
+    **Cost** per row: O(d C). The state is V and U, and the mean.
 
     References
     ----------
@@ -219,7 +219,7 @@ class ClassifierHash(OnlineHasher):
 
 
 def softmax(scores: np.ndarray) -> np.ndarray:
-    """Of each row."""
+    """Softmax of each row."""
     powers: np.ndarray = np.exp(scores - scores.max(axis=1, keepdims=True))
     powers /= powers.sum(axis=1, keepdims=True)
     return powers

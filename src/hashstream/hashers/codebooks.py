@@ -147,7 +147,7 @@ def grow(codebook: np.ndarray, size: int, rng: np.random.Generator) -> np.ndarra
 
 
 def check_codebook(codebook: ArrayLike, n_bits: int) -> np.ndarray:
-    """A user's codebook as (m, n_bits) int8, or a ValueError that says what is wrong with it."""
+    """The codebook that a user gave, as (m, n_bits) int8; ValueError where it is not one."""
     given = np.asarray(codebook)
     if given.ndim != 2 or not len(given) or given.shape[1] != n_bits:
         raise ValueError(f"codebook must have shape (codewords, {n_bits}), not {given.shape}")

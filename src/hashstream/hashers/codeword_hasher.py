@@ -1,4 +1,4 @@
-"""What the methods that learn towards codewords share: HCOH, HMOH, OSH and RidgeHash."""
+"""The base of the methods that learn towards codewords: HCOH, HMOH, OSH and RidgeHash."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ __all__ = ["CodewordHasher", "check_step", "piece_rows", "unit_rows"]
 
 
 class CodewordHasher(OnlineHasher):
-    """A method that learns towards a codeword for each class. It has the parameters `codebook` and `n_classes`.
+    """A method that learns towards one codeword per class. It has the parameters `codebook` and `n_classes`.
 
     `_start` calls `_start_codebook()`; `_learn` calls `_take_codewords(labels)`, which gives every new class its
     codeword and returns the row of the codebook for each sample. Which row a class has follows the samples, one after
-    the other, so it does not depend on how the stream is cut into calls.
+    the other, so it does not depend on how the stream is divided into calls.
 
     Attributes
     ----------
@@ -89,7 +89,7 @@ class CodewordHasher(OnlineHasher):
 
 
 def piece_rows(batch: int) -> int:
-    """How many samples to hand to `take_steps` at once: about 1,000, in whole batches."""
+    """Number of samples to hand to `take_steps` at once: about 1,000, in whole batches."""
     return int(batch) * max(1, 1000 // int(batch))
 
 
@@ -106,7 +106,7 @@ def unit_rows(X: np.ndarray) -> np.ndarray:
 
 
 def check_step(W: np.ndarray, learning_rate: float) -> None:
-    """DivergenceError where W is not finite."""
+    """Raise DivergenceError where W is not finite."""
     if not np.isfinite(W).all():
         raise DivergenceError(
             f"learning_rate={learning_rate!r} is too large for this data: the projection is no longer finite. "

@@ -1,4 +1,4 @@
-"""The errors that are this library's own."""
+"""Errors of this library."""
 
 from __future__ import annotations
 

@@ -1,10 +1,10 @@
-"""Feature maps: what may come before the projection of any hasher, as its `feature_map=`.
+"""Feature maps, applied before the projection of any hasher: its `feature_map=`.
 
 A map is fitted once, on a warm-up, and frozen after that: the hasher's first batch, or a `sample` that is given to
-the map. A map that went on moving would silently change the codes of everything that is stored.
+the map. A map that kept changing would silently change the codes of everything that is stored.
 
-Give a good warm-up: some hundred rows that look like the stream. `fit` and a first `partial_fit` of a few rows
-warm up on those few rows, which a warning says.
+Give a good warm-up: some hundred rows that look like the stream. A first `partial_fit` with a few rows warms up on
+those few rows, and warns.
 """
 
 from __future__ import annotations
@@ -66,11 +66,11 @@ class FeatureMap(BaseEstimator, ABC):
         return self
 
     def check_parameters(self) -> None:
-        """Raise ValueError for a parameter that cannot be (call `super()` first)."""
+        """Raise ValueError for a parameter that is out of range (call `super()` first)."""
         check_numbers("sample", self.sample)
 
     def check_state(self) -> None:
-        """Raise ValueError, naming the entry, for a loaded state that fits `state_fields` and still cannot be."""
+        """Raise ValueError, naming the entry, for a loaded state that fits `state_fields` and is still inconsistent."""
 
     @abstractmethod
     def _fit(self, X: np.ndarray, rng: np.random.Generator) -> None: ...
@@ -81,7 +81,7 @@ class FeatureMap(BaseEstimator, ABC):
 
 
 FeatureMapLike = FeatureMap | Literal["center", "rbf", "okh"] | None
-"""What `feature_map=` of a method may be: "center" is `CenterUnit()`, "rbf" `RBFAnchors()`, "okh" `GaussianMap()`."""
+"""Values of `feature_map=`: "center" is `CenterUnit()`, "rbf" `RBFAnchors()`, "okh" `GaussianMap()`."""
 
 
 class CenterUnit(FeatureMap):
@@ -92,7 +92,7 @@ class CenterUnit(FeatureMap):
     Parameters
     ----------
     sample : (m, d) array, optional
-        What to warm up on, instead of the first batch.
+        Rows to warm up on, instead of the first batch.
 
     Examples
     --------
@@ -126,7 +126,7 @@ class RBFAnchors(FeatureMap):
         "auto" is a sixth of the mean squared distance between the warm-up and the anchors, which gives the 17.75
         that was published for MNIST pixels in [0, 1].
     sample : (n, d) array, optional
-        What to warm up on, instead of the first batch.
+        Rows to warm up on, instead of the first batch.
     """
 
     state_fields: ClassVar[dict[str, Field]] = {
@@ -187,7 +187,7 @@ NAMES: dict[str, type[FeatureMap]] = {"center": CenterUnit, "rbf": RBFAnchors}
 
 
 def check_feature_map(feature_map: Any) -> None:
-    """ValueError unless it is None, the name of a map, or a FeatureMap."""
+    """Raise ValueError unless it is None, the name of a map, or a FeatureMap."""
     named = isinstance(feature_map, str) and feature_map in NAMES
     if not (feature_map is None or named or isinstance(feature_map, FeatureMap)):
         names = ", ".join(map(repr, NAMES))
@@ -197,7 +197,7 @@ def check_feature_map(feature_map: Any) -> None:
 
 
 def warmed_up(feature_map: FeatureMapLike, X: np.ndarray, rng: np.random.Generator) -> FeatureMap | None:
-    """A hasher's own map, fitted: on its sample, or else on X. The sample itself is not kept in it."""
+    """A copy of the map for one hasher, fitted on its sample or else on X. The sample itself is not kept."""
     if feature_map is None:
         return None
     own = NAMES[feature_map]() if isinstance(feature_map, str) else copy(feature_map)

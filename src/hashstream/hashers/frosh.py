@@ -2,7 +2,7 @@
 "Making Online Sketching Hashing Even Faster", arXiv 2010.04948).
 
 `SketchHash` decomposes its sketch B (l x d) again for every l/2 rows. FROSH first compresses a whole chunk A of q rows
-to m = l/2, by a subsampled randomised Hadamard transform that is drawn anew for each chunk, and decomposes once:
+to m = l/2, by a subsampled randomised Hadamard transform that is drawn again for each chunk, and decomposes once:
 
     Phi = sqrt(q / m) S H D      S: m of q rows drawn, H: Hadamard matrix of order q over sqrt(q), D: random signs
     B  <- [B; Phi A],  S V^T <- B,  all squared singular values lowered by the (l/2)-th
@@ -15,9 +15,9 @@ Read from the publications' abstracts and from the method's description elsewher
 
 - Rows are drawn without replacement.
 - A chunk that is no power of two is taken as followed by rows of zeros.
-- The row that carries the movement of the mean, c (mu - m) with c^2 = N b / (N + b), is not put behind the chunk, where
-  it would make q + 1 rows of q: the centred rows sum to zero, so adding (c / sqrt(b)) (mu - m) to each of the b rows
-  gives the same A^T A.
+- The row that carries the movement of the mean, c (mu - m) with c^2 = N b / (N + b), is not appended to the chunk,
+  where it would make q + 1 rows of q: the centred rows sum to zero, so adding (c / sqrt(b)) (mu - m) to each
+  of the b rows gives the same A^T A.
 - A chunk of at most l/2 rows is inserted as it is: nothing is gained by compressing it.
 - V is taken before the lowering, which leaves its first l/2 - 1 columns and would erase the others.
 """
@@ -55,7 +55,7 @@ class FROSH(SketchingHasher):
     sketch_size : int
         l, rows of the sketch; even. Chunks are compressed to l/2 rows.
     batch_size : int
-        q, rows of a chunk; a power of two wastes nothing. The longer, the faster for each row, and the more of the
+        q, rows of a chunk; a power of two wastes nothing. The longer, the less time per row, and the more of the
         stream goes into one compression. A call of `partial_fit` with fewer rows is a chunk of its own.
     init : (d, n_bits) array, optional
         W before the first chunk, which the first chunk replaces: only its shape is checked.
@@ -77,7 +77,7 @@ class FROSH(SketchingHasher):
     **Corner cases** are those of `SketchHash`: fewer directions than bits are completed by random ones, chunks of one
     row and single or late classes are nothing special, any number of bits is possible.
 
-    **Cost** of a chunk of q rows: O(q d log q + d l^2 + l^3); `SketchHash` needs O(q d l) for the same rows.
+    **Cost** per chunk of q rows: O(q d log q + d l^2 + l^3); `SketchHash` needs O(q d l) for the same rows.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""The kernel map of OKH: Gaussian similarities to anchors, and a constant that serves as the bias."""
+"""The Gaussian map of OKH: similarities to anchors, and a constant as the bias. Not centred, unlike `RBFAnchors`."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class GaussianMap(FeatureMap):
     """x -> (exp(-|x - a_1|^2 / (2 width)), ..., exp(-|x - a_m|^2 / (2 width)), 1).
 
     As in the published wrapper of OKH, anchors are drawn from the first half of the warm-up, and the width comes from
-    the distances of at most 2,000 rows of its second half to them, so that no anchor's distance to itself counts.
+    the distances of at most 2,000 rows of its second half to them, so that no distance of an anchor to itself counts.
 
     Parameters
     ----------
@@ -32,7 +32,7 @@ class GaussianMap(FeatureMap):
         the mean squared distance for a standard deviation. On unit-length rows all features are then near 0.8, codes
         hardly differ at first, and the map depends on the scale of the features.
     sample : (n, d) array, optional
-        What to warm up on, instead of the first batch. (The wrapper takes the whole training set.)
+        Rows to warm up on, instead of the first batch. (The wrapper takes the whole training set.)
 
     Attributes
     ----------
@@ -75,7 +75,7 @@ class GaussianMap(FeatureMap):
     def at(
         cls, anchors: np.ndarray, rows: np.ndarray, width: float | Literal["mean", "published"] = "mean"
     ) -> Self:
-        """A map that is fitted already: with these anchors (m, d), and a width from the distances of `rows` (n, d)."""
+        """A fitted map: with these anchors (m, d), and a width from the distances of `rows` (n, d) to them."""
         kernel = cls(len(anchors), width=width)
         kernel.check_parameters()
         kernel._place(anchors, rows)

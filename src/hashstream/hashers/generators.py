@@ -16,7 +16,7 @@ import numpy as np
 __all__ = ["RandomState", "as_generator", "copy_generator", "pack_generator", "unpack_generator"]
 
 RandomState = int | np.integer | np.random.Generator | np.random.SeedSequence | np.random.RandomState | None
-"""What `random_state=` of a method may be."""
+"""Types of `random_state=`."""
 
 
 def as_generator(random_state: RandomState) -> np.random.Generator:

@@ -10,7 +10,7 @@ The codebook (`codebooks.py`): the order of the Hadamard matrix is the smallest 
 number of classes; its rows are permuted at random. Where the order is not r, rows are reduced to r bits by the signs of
 a random Gaussian projection.
 
-What this file adds to the paper:
+Additions to the paper:
 
 - A sample counts as x / |x|. The published experiments are on rows of unit length, where that changes nothing; longer
   rows would saturate the tanh, and the code of x does not depend on its length.
@@ -42,7 +42,7 @@ __all__ = ["HCOH"]
 
 @register
 class HCOH(CodewordHasher):
-    """Hadamard codebook online hashing: each sample pulls its projections towards its class's codeword.
+    """Hadamard codebook online hashing: each sample pulls its projections towards the codeword of its class.
 
     Parameters
     ----------
@@ -51,9 +51,9 @@ class HCOH(CodewordHasher):
     learning_rate : float
         eta.
     batch_size : int
-        n_t: the samples of one step. 1, the paper's, does not depend on how the stream is cut into calls.
+        n_t, the samples of one step. With 1, the paper's, W does not depend on how the stream is divided into calls.
     n_classes : int
-        How many classes to expect; the Hadamard matrix has at least as many rows. There may be more (see Notes).
+        Number of classes to expect; the Hadamard matrix has at least as many rows. There may be more (see Notes).
     rows : "random", "distinct" or "ordered"
         In which order classes take the rows. "random" is the paper's; "distinct" puts rows first that tell all bits
         apart, so that no two bits learn the same while classes are few; "ordered" is the matrix as it is.
@@ -81,7 +81,7 @@ class HCOH(CodewordHasher):
     many codewords as bits, any two of which differ in at least half of the bits), then random ones. Earlier classes
     keep theirs.
 
-    **Cost** of a sample: O(d r). The state is W, one byte for each bit of the codebook, and nothing for a sample.
+    **Cost** per sample: O(d r). The state is W and one byte per bit of the codebook; it does not grow with the samples.
 
     References
     ----------

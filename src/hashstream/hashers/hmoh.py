@@ -9,13 +9,13 @@ classifiers, one for each bit. Each is a perceptron that starts at w_k = 0. For 
 The hash functions are the averaged perceptrons: the sum of w_k over all steps, divided by the number of mistakes of
 bit k. (Dividing by the number of steps would give the same codes; a bit without a mistake is divided by 1.)
 
-Where we depart from the published script:
+Departures from the published script:
 
 - It takes the rows of the Hadamard matrix in order. On 10 classes the columns of a 32-bit code then repeat: 16 bits are
   learned twice. Here rows are drawn so that bits differ as soon as there are log2(order) + 1 classes; the script's
   order is ``rows="ordered"``.
-- The sum of the iterates is kept without adding W to it at every step: a column is added when it moves, as often as it
-  has stood.
+- The sum of the iterates is kept without adding W to it at every step: a column is added when it moves, times the
+  number of steps that it has stayed.
 - Classes need not be known beforehand, and a codebook that is used up grows.
 """
 
@@ -52,9 +52,9 @@ class HMOH(CodewordHasher):
     learning_rate : float
         eta. As W starts at zero it scales W and changes no code, unless `init` is given.
     batch_size : int
-        n_t: the samples of one step. 1, the paper's, does not depend on how the stream is cut into calls.
+        n_t, the samples of one step. With 1, the paper's, W does not depend on how the stream is divided into calls.
     n_classes : int
-        How many classes to expect; the Hadamard matrix has at least as many rows. There may be more (see `HCOH`).
+        Number of classes to expect; the Hadamard matrix has at least as many rows. There may be more (see `HCOH`).
     rows : "distinct", "random" or "ordered"
         In which order classes take the rows: so that bits differ, at random, or, as published, in order.
     codebook : (m, n_bits) array of -1 and 1, optional
@@ -77,7 +77,7 @@ class HMOH(CodewordHasher):
 
     Notes
     -----
-    **Cost** of a sample: O(d r) to project it, and O(d) more for each wrong bit. The state is three matrices as large
+    **Cost** per sample: O(d r) to project it, and O(d) more per wrong bit. The state is three matrices as large
     as W. `total_` + `held_` * `iterate_` is the sum of all iterates.
 
     References

@@ -14,7 +14,7 @@ __all__ = ["LabelBook", "Labels", "LabelsLike", "as_labels", "is_missing", "labe
 
 
 LabelsLike = ArrayLike | Sequence[Hashable]
-"""What `y` may be: (n,) labels of any hashable kind, None for a missing one, or an (n, C) matrix of 0 and 1."""
+"""Types of `y`: (n,) labels of any hashable kind, None for a missing one, or an (n, C) matrix of 0 and 1."""
 
 
 @dataclass(frozen=True)
@@ -40,8 +40,8 @@ class Labels:
 
 
 class LabelBook:
-    """Gives every label a number when it is first seen: 0, 1, 2, ... New classes may appear at any time; those that
-    appear in one batch are numbered in ascending order.
+    """Numbers for labels, in the order in which they are first seen: 0, 1, 2, ... New classes may appear at any time;
+    those that appear in one batch are numbered in ascending order.
 
     A book is never changed: `read` returns a new one where a batch brings new classes, so that a call that fails
     later leaves the learner with the book that it had.
@@ -68,10 +68,10 @@ class LabelBook:
         if y.ndim == 2:
             return self._read_indicator(y)
         if y.ndim != 1:
-            raise ValueError(f"y must be one label a row, or a 0/1 matrix; its shape is {y.shape}")
+            raise ValueError(f"y must be one label per row, or a 0/1 matrix; its shape is {y.shape}")
         if self.multilabel:
             raise ValueError(
-                f"y has one label a row, but this model has learned from 0/1 matrices of {len(self)} columns"
+                f"y has one label per row, but this model has learned from 0/1 matrices of {len(self)} columns"
             )
         distinct, rank = _distinct(y)
         new = [label for label in distinct if label not in self._number]
@@ -81,10 +81,10 @@ class LabelBook:
     def _read_indicator(self, y: np.ndarray) -> tuple[LabelBook, Labels]:
         if self.multilabel is False:
             raise ValueError(
-                f"y is a matrix of shape {y.shape}, but this model has learned from one label a row"
+                f"y is a matrix of shape {y.shape}, but this model has learned from one label per row"
             )
         if y.shape[1] < 2:
-            raise ValueError(f"y has shape {y.shape}: for one label a row pass y.ravel()")
+            raise ValueError(f"y has shape {y.shape}: for one label per row pass y.ravel()")
         if self.multilabel and y.shape[1] != len(self):
             raise ValueError(f"y has {y.shape[1]} columns, but this model has learned from {len(self)}")
         odd = np.argwhere((y != 0) & (y != 1))
@@ -101,7 +101,7 @@ def as_labels(y: LabelsLike, name: str = "y") -> np.ndarray:
 
     (n,) labels or an (n, C) matrix. A missing label stays NaN or NaT in an array of that type, and is None in an array
     of objects; `missing_rows` finds both. NumPy alone would turn [1, "a"] into strings, a list of tuples into a matrix,
-    2**53 + 1 beside a NaN into 2**53, and "a\\0" into "a". name : what errors call it.
+    2**53 + 1 next to a NaN into 2**53, and "a\\0" into "a". name : its name in errors.
     """
     if not isinstance(getattr(y, "dtype", None), (np.dtype, type(None))):  # pandas' own: not by way of floats
         y = np.asarray(y, dtype=object)
@@ -121,7 +121,7 @@ def as_labels(y: LabelsLike, name: str = "y") -> np.ndarray:
 
 
 def is_missing(label: Any) -> bool:
-    """Whether a label stands for "no label": None, NaN of any type, NaT, pandas.NA, or NumPy's `masked`.
+    """True where a label stands for "no label": None, NaN of any type, NaT, pandas.NA, or NumPy's `masked`.
 
     Everything else is a label, -1 and the empty string included.
 
@@ -193,7 +193,7 @@ def _from_list(y: list[Any] | tuple[Any, ...]) -> Any:
     elif kinds <= {int, bool, float}:
         objects = any(type(label) is int and abs(label) > _EXACT_INTEGERS for label in y)
     elif all(issubclass(kind, (str, bytes)) for kind in kinds):
-        # NumPy takes what `str` says of an enumeration, cut to the length of its value.
+        # NumPy takes `str` of an enumeration, truncated to the length of its value.
         objects = (
             objects
             or not kinds <= {str, bytes, np.str_, np.bytes_}

@@ -9,10 +9,9 @@ K + 1 the number of bins of a histogram of distances, their centres c_l = l r / 
     I      = H(P) - p+ H(P+) - p- H(P-),  p+ the share of related items         what distance tells of labels (Eq. 3)
     W     <- W + eta dI/dW,  the relaxed codes of the reservoir held constant   (Eq. 5, 6, 10, 11)
 
-then x enters the reservoir, or not. `gradient` has these lines; the compiled steps do the same (`mihash.c` says how
-they save themselves the projection of the reservoir).
+then x enters the reservoir, or not. `kernels/mihash.py` takes these steps: its `gradient` has these lines.
 
-Where this follows the authors' code rather than the publication, or neither:
+Where this follows the authors' code rather than the publication, or departs from both:
 
 - dh_j/dPhi is taken as -Phi(x_j) / 2 with Phi in (0, 1); the distance as defined would give 1/2 - Phi(x_j). Kept, as
   all published figures were made with it.
@@ -53,14 +52,14 @@ STEEPNESS = 10.0
 
 @register
 class MIHash(OnlineHasher):
-    """Online hashing with mutual information: distances to a reservoir shall tell who shares a label.
+    """Online hashing with mutual information: distances to a reservoir should tell which items share a label.
 
     Parameters
     ----------
     n_bits : int
         r, the length of a code.
     reservoir_size : int
-        R, the most items that the reservoir holds: a uniform sample of the stream.
+        R, the size of the reservoir, a uniform sample of the stream.
     n_bins : int
         K, at most 4,096: distances are counted in K + 1 overlapping bins.
     steepness : "auto" or float
@@ -71,8 +70,8 @@ class MIHash(OnlineHasher):
     decay : float
         The t-th step has length eta / (1 + decay t).
     warm_up : "auto" or int
-        How many rows at the beginning of the stream enter the reservoir without a step of their own, so that the first
-        gradients rest on more than a handful of items. "auto" is ceil(R / 10).
+        Number of rows at the beginning of the stream that enter the reservoir without a step of their own, so that the
+        first gradients rest on more than a handful of items. "auto" is ceil(R / 10).
     batch_size : int
         The method learns from one instance at a time, and nothing it learns depends on this. 1, n_t of the
         publication, reads the rows of a call as they come; more reads them in pieces of that many, the first of which
@@ -103,7 +102,7 @@ class MIHash(OnlineHasher):
     class that appears late is unrelated to all until one of its items has entered the reservoir. An instance without
     a related item, or without an unrelated one, still takes its step: the gradient is then close to zero.
 
-    **Cost** of an instance: O(R d + R r + d r), where the equations as written cost O(R d r).
+    **Cost** per instance: O(R d + R r + d r), where the equations as written cost O(R d r).
 
     **Features** should be centred and of about the same length (``feature_map="center"`` does both on the stream).
 
@@ -233,7 +232,7 @@ class MIHash(OnlineHasher):
         self.steps_ = 0
 
     def _draw(self, n: int) -> np.ndarray:
-        """The uniform draws of n rows, one for each."""
+        """The uniform draws of n rows."""
         return self.rng_.random(n)
 
     def _steepness(self, first: np.ndarray) -> float:
@@ -262,7 +261,7 @@ class MIHash(OnlineHasher):
         rates[waiting:] = self.learning_rate / (1 + self.decay * t)
         if not self.steepness_ and len(t):
             self.steepness_ = self._steepness(np.concatenate([self.reservoir_, X[:waiting]]))
-        most = max(int(self.reservoir_size), len(self.reservoir_))  # a smaller size set later evicts nobody
+        most = max(int(self.reservoir_size), len(self.reservoir_))  # a smaller size set later evicts no item
         slots, keys = admit(self.reservoir_keys_, self._draw(len(X)), most)
         piece = Piece(
             X, self.reservoir_, related, slots, rates, self.steepness_, int(self.n_bins), self.n_seen_
@@ -275,8 +274,8 @@ class MIHash(OnlineHasher):
                     "The model is as before the call. Take features of unit length, or a smaller learning_rate."
                 )
         self.projection_, self.reservoir_projections_, self.reservoir_keys_ = W, P, keys
-        self.reservoir_ = seat(self.reservoir_, X, slots)
-        self.reservoir_labels_ = seat(known, y, slots)
+        self.reservoir_ = replace_items(self.reservoir_, X, slots)
+        self.reservoir_labels_ = replace_items(known, y, slots)
         self.steps_ += len(t)
         return len(t)
 
@@ -285,7 +284,7 @@ class MIHash(OnlineHasher):
 
 
 def admit(keys: np.ndarray, draws: np.ndarray, most: int) -> tuple[np.ndarray, np.ndarray]:
-    """Where each row of a piece sits down in the reservoir, (n,) int64 with -1 for nowhere, and the keys after it.
+    """The slot of the reservoir that each row of a piece takes, (n,) int64 with -1 for none, and the keys after it.
 
     Reservoir sampling by random sort: every row draws a uniform key, and the `most` smallest keys stay. While there is
     room a row takes the next place; then it takes the place of the largest key, if its own is smaller.
@@ -307,13 +306,13 @@ def admit(keys: np.ndarray, draws: np.ndarray, most: int) -> tuple[np.ndarray, n
     return slots, after
 
 
-def seat(items: np.ndarray, rows: np.ndarray, slots: np.ndarray) -> np.ndarray:
-    """The items (m, ...) after rows (n, ...) have taken their places in turn; a new array where any has."""
+def replace_items(items: np.ndarray, rows: np.ndarray, slots: np.ndarray) -> np.ndarray:
+    """The items (m, ...) after rows (n, ...) have taken their slots in turn; a new array where any has."""
     size = max(len(items), int(slots.max(initial=-1)) + 1)
     if (slots < 0).all():
         return items
-    seated = np.empty((size, *rows.shape[1:]), rows.dtype)
-    seated[: len(items)] = items
+    after = np.empty((size, *rows.shape[1:]), rows.dtype)
+    after[: len(items)] = items
     for i in np.flatnonzero(slots >= 0):
-        seated[slots[i]] = rows[i]
-    return seated
+        after[slots[i]] = rows[i]
+    return after

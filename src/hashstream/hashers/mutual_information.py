@@ -1,13 +1,13 @@
-"""When a hash table is worth rebuilding: the gate of MIHash (Cakir, He, Bargal and Sclaroff, ICCV 2017, section 3.3).
+"""The gate of MIHash: when to re-encode a hash table (Cakir, He, Bargal and Sclaroff, ICCV 2017, section 3.3).
 
-Re-encoding a whole table is dear, and most updates of the hash functions change the ranking of nobody. The gate
-measures the functions on a reservoir, a small uniform sample of the stream. D is the Hamming distance between a
+Re-encoding a whole table is expensive, and most updates of the hash functions change no ranking. The gate measures
+the functions on a reservoir, a small uniform sample of the stream. D is the Hamming distance between a
 reservoir item and the others, C whether they share a label. What D tells about C is the mutual information
 
     I(D; C) = H(D) - H(D | C) = H(D) - p+ H(D | +) - p- H(D | -)
 
 in bits, between 0 (distances are blind to labels) and H(C). The table is rebuilt when the mean of I over the
-reservoir, under the functions of now, exceeds the mean under the functions that made the table by more than theta.
+reservoir, under the current functions, exceeds the mean under the functions that encoded the table by more than theta.
 
 The rule, for a table that is checked every so many instances (100 in the publication's experiments):
 
@@ -17,8 +17,8 @@ The rule, for a table that is checked every so many instances (100 in the public
         if gate(new, old, theta):
             ...  # rebuild, and take a new snapshot
 
-`MIHash` has such a reservoir of its own; with any other method it is the table that keeps one. `old` is measured on
-the reservoir of now: both sides see the same items.
+`MIHash` has such a reservoir of its own; with any other method the table keeps one. `old` is measured on the current
+reservoir, so that both sides see the same items.
 """
 
 from __future__ import annotations
@@ -83,9 +83,9 @@ def reservoir_mutual_information(
 
 
 def gate(new: float, old: float, theta: float = 0.0) -> bool:
-    """Whether to rebuild: whether mutual information has grown by more than theta since the table was made.
+    """True where mutual information has grown by more than theta since the table was encoded: re-encode it.
 
-    new : of the functions of now; old : of the functions that made the table; both on the reservoir of now.
+    new, old : of the current functions and of those that encoded the table, both on the current reservoir.
     theta : 0 in all experiments of the publication: any gain counts.
 
     >>> gate(0.31, 0.30), gate(0.31, 0.30, theta=0.05), gate(0.30, 0.30)
@@ -95,7 +95,7 @@ def gate(new: float, old: float, theta: float = 0.0) -> bool:
 
 
 def has_moved(W: np.ndarray, snapshot: np.ndarray) -> bool:
-    """Whether two projections differ at all: where not, the gate need not be asked.
+    """True where two projections differ; otherwise the gate need not be computed.
 
     >>> has_moved(np.ones((2, 2)), np.ones((2, 2)))
     False

@@ -11,9 +11,9 @@ each pair in turn:
 4. Passive-aggressive step (aggressive). W <- W + min(C, l / |Q|_F^2) Q with Q = x_i (g_i - h_i)^T + x_j (g_j - h_j)^T:
    the smallest change for which the zero-loss codes win by the margin sqrt(R), and no longer than C allows.
 
-What is taken from where. The loss, the zero-loss codes and the step are written from a summary of the publication: its
-full text was not at hand to check them equation by equation. The learner's only public code is an obfuscated file, so
-nothing here could be compared with a run of it either. The kernel map, the pairs and W0 are those of the published
+Sources. The loss, the zero-loss codes and the step follow a summary of the publication: its full text was not available
+to check them equation by equation. The learner's only public code is an obfuscated file, so nothing here could be
+compared with a run of it either. The kernel map, the pairs and W0 are those of the published
 wrapper around it (`gaussian_map.py`), read in its source.
 
 The thresholds are a reading. The publication has one for similar pairs and one, a share of r, for dissimilar pairs; the
@@ -52,13 +52,13 @@ class OKH(PairHasher):
         r, the length of a code.
     C : float
         The longest step. From about 0.01 the loss itself keeps the steps shorter. (The default of it and of `alpha`
-        was the better one on held-out rows of the MNIST and CIFAR-10 streams; queries were not looked at.)
+        was the best on held-out rows of the MNIST and CIFAR-10 streams; the queries were not used.)
     alpha : float
         From 0 to 1: codes of two classes have to differ in (1 - alpha) r bits.
     similar_slack : float
         From 0 to 1: codes of one class may differ in `similar_slack` r bits.
     batch_size : int
-        How many rows are learned in one go. The steps do not depend on it, the method's own batch being a pair; but
+        Rows learned at once. The steps do not depend on it, the method's own batch being a pair; but
         `fit` warms the feature map up on the first `batch_size` rows.
     init : (d, n_bits) array, optional
         W0, where d counts the features after the map, 301 by default; otherwise Gaussian with unit columns.
@@ -77,9 +77,9 @@ class OKH(PairHasher):
 
     Notes
     -----
-    Labels count only by being equal or not, so there is no limit on the number of classes, and a class may appear at
-    any time. A stream of one class holds similar pairs only. `version_` grows by one for each pair that moved W. Cost
-    of a pair: O(r d) after the map, and the map's 300 distances.
+    Labels are only compared with each other, so there is no limit on the number of classes, and a class may appear at
+    any time. A stream of one class holds similar pairs only. `version_` grows by one per pair that moved W. Cost per
+    pair: O(r d) after the map, and the map's 300 distances.
 
     Examples
     --------

@@ -10,7 +10,7 @@ so that a bit works hardest where the bits before it have failed. After its move
 the step times |x|^2, so the sum goes on from bit to bit, and a sample costs O(d r) where the published loop takes
 O(d r^2). With ``boost=False`` every bit has a hinge loss of its own: where y_j w_j^T x < 1, w_j <- w_j + eta y_j x.
 
-Where we depart from the published code:
+Departures from the published code:
 
 - It forgets between two samples which class has which codeword, so that every sample of every class is pulled towards
   codeword 0, and codes are near chance, as the row of the FCOH paper is. Here classes keep their codewords;
@@ -56,9 +56,9 @@ class OSH(CodewordHasher):
     boost : bool
         False learns every bit by itself, with a hinge loss.
     n_classes : int
-        How many codewords to draw at first. There may be more classes: further codewords are then drawn.
+        Number of codewords to draw at first. More are drawn when there are more classes.
     paper_compat : bool
-        The published code's behaviour: every class has codeword 0.
+        True reproduces the published code, in which every class has codeword 0.
     unit_length : bool
         Learn from x / |x|. False takes rows as they come.
     codebook : (m, n_bits) array of -1 and 1, optional
@@ -81,7 +81,7 @@ class OSH(CodewordHasher):
 
     Notes
     -----
-    **Cost** of a sample: O(d r). The state is W and one byte for each bit of the codebook.
+    **Cost** per sample: O(d r). The state is W and one byte per bit of the codebook.
 
     References
     ----------
@@ -143,7 +143,8 @@ class OSH(CodewordHasher):
         """The settings of the FCOH paper for "mnist", "cifar10" or "places205": eta = 0.1, boosted, on all of them.
 
         The paper's row is near chance (0.13 mAP on MNIST), which is what the public code gives, since there all
-        classes have one codeword. The algorithm as it was meant comes back here; ``paper_compat=True`` gives that row.
+        classes have one codeword. These settings give the algorithm as it was meant, and with
+        ``paper_compat=True`` that row.
         """
         settings: dict[str, dict[str, Any]] = {
             "mnist": {"n_classes": 10},

@@ -1,4 +1,4 @@
-"""What methods that learn from pairs have in common: rows 1 and 2 of the stream are a pair, then rows 3 and 4, ..."""
+"""The base of the methods that learn from pairs: rows 1 and 2 of the stream are a pair, then rows 3 and 4, ..."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ __all__ = ["PairHasher"]
 
 
 class PairHasher(OnlineHasher):
-    """A method that updates W once for each two rows of the stream.
+    """A method that updates W once per pair of consecutive rows.
 
-    Pairs are counted from the first row of the stream, however it is cut into calls: where a call ends between the two
-    rows of a pair, the first of them waits for the next call. So W depends neither on the cuts nor on `batch_size`,
-    which only says how many rows are handed to the inner loop at once.
+    Pairs are counted from the first row of the stream, however it is divided into calls: where a call ends between the
+    two rows of a pair, the first of them waits for the next call. So W depends neither on the calls nor on
+    `batch_size`, which is only the number of rows handed to the inner loop at once.
 
     A method writes `_start_pairs(X)` and `_learn_pairs(X, similar)` instead of `_start` and `_learn`.
 

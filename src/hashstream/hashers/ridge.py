@@ -1,8 +1,8 @@
-"""RidgeHash: ridge regression to Hadamard codewords, exact at every moment of the stream. Our own method.
+"""RidgeHash: ridge regression to Hadamard codewords, exact at every point of the stream. Our own method.
 
-Every class c has a codeword t_c of r signs. Of the stream x_1, x_2, ... with classes c_1, c_2, ... two sums are kept,
+Every class c has a codeword t_c of r signs. Two sums over the stream x_1, x_2, ... with classes c_1, c_2, ... are kept,
 
-    G = sum of x x^T  (d x d),      s_c = sum of the x of class c  (d for each class),
+    G = sum of x x^T  (d x d),      s_c = sum of the x of class c  (d per class),
 
 and W is the solution of the whole stream's regression from x to its class's codeword,
 
@@ -10,7 +10,7 @@ and W is the solution of the whole stream's regression from x to its class's cod
 
 It does not matter in which order or in which batches the rows came, and sums of two streams add up to those of both:
 two learners can be merged (`RidgeHash.merge`). Keeping s_c rather than X^T T leaves the codewords out of the sums, so a
-class may come late, and learners merge whatever codeword each has given a class. W is solved for when it is asked for.
+class may come late, and learners merge whatever codeword each has given a class. W is computed when it is asked for.
 
 Squares would let one row of a wrong scale outweigh all others, so rows enter the sums as `row_scale.py` rescales them:
 unchanged, as long as no row is more than 10 times as long as the typical row, and no batch's median row is more than 4
@@ -45,7 +45,7 @@ from hashstream.hashers.validation import check_count, check_number, settings_fo
 __all__ = ["RidgeHash"]
 
 FEW = 10
-"""The median length of fewer rows says less about the scale."""
+"""The median length of fewer rows is a poor estimate of the scale."""
 
 
 @register
@@ -57,14 +57,15 @@ class RidgeHash(CodewordHasher):
     n_bits : int
         r, the length of a code.
     ridge : float
-        Weight of |W|^2 beside the squared errors of all rows. (A rounding error of G is added to it.)
+        Weight of |W|^2, compared with the squared errors of all rows. (A rounding error of G is added to it.)
     forgetting : float
         In (0, 1]: the weight of everything learned is multiplied by it with every further row. 1 never forgets; with
-        1 - 1/h about the last h rows count, which follows drift. Independent of how the stream is cut, too.
+        1 - 1/h about the last h rows count, which follows drift. Also independent of how the stream is divided
+        into calls.
     rank : int, optional
         Keep G as a frequent-directions sketch of this many rows (even), not as d x d numbers, for large d: see Notes.
     n_classes : int
-        How many classes are expected; the Hadamard matrix is chosen so that each has a row. More may come.
+        Number of classes to expect; the Hadamard matrix is chosen so that each has a row. More may come.
     classes : sequence of labels, optional
         Labels whose codewords are fixed in advance: they take the rows of the codebook in this order, whenever they
         come. Otherwise, and for labels that are not among them, rows are taken in order of first appearance.
@@ -72,14 +73,14 @@ class RidgeHash(CodewordHasher):
         The codewords, instead of rows of a Hadamard matrix in random order. It grows where classes are more than rows;
         what a class has been given it keeps.
     batch_size : int
-        Rows that are summed at once; of no influence but on speed and rounding.
+        Rows summed at once; affects only speed and rounding.
     feature_map, random_state
         As in every method.
 
     Attributes
     ----------
     projection_ : (d, n_bits) array
-        W, solved for when first asked for after learning.
+        W, computed when first asked for after learning.
     gram_ : (d, d) float64 array
         G; empty with `rank`.
     class_sums_ : (n_classes, d) float64 array
@@ -211,7 +212,7 @@ class RidgeHash(CodewordHasher):
         return hadamard_codebook(self.n_bits, most, self.rng_, rows="distinct")
 
     def _give_codewords(self, numbers: np.ndarray) -> None:
-        """Class numbers without a row of the codebook take theirs, in this order."""
+        """Give a row of the codebook to each of the classes that has none yet, in this order."""
         known = len(self.label_book_)
         rows = np.append(self.class_rows_, np.full(known - len(self.class_rows_), -1, np.int64))
         fixed = self._fixed()
@@ -251,7 +252,9 @@ class RidgeHash(CodewordHasher):
         self._keep_scale(scale)
         n = len(X)
         if bool(len(self.gram_)) != (self.rank is None):
-            raise ValueError(f"rank is {self.rank} now, but this model has learned with another: fit anew")
+            raise ValueError(
+                f"rank is {self.rank} now, but this model was fitted with another one: call fit to start over"
+            )
         numbers = labels.ids[labels.rank]
         classes, first = np.unique(numbers, return_index=True)
         self._give_codewords(classes[np.argsort(first)])
@@ -266,7 +269,7 @@ class RidgeHash(CodewordHasher):
         return n
 
     def _add(self, sums: np.ndarray, gram: np.ndarray, rows: np.ndarray, faded: float) -> None:
-        """Further sums beside those there are, which count `faded` of what they did.
+        """Add further sums to the current ones, whose weight is multiplied by `faded`.
 
         gram: what G grows by, without `rank`; rows: what goes into its sketch, with it.
         """
@@ -282,7 +285,7 @@ class RidgeHash(CodewordHasher):
         self._solved: dict[str, np.ndarray] = {}  # W, once `projection_` has been asked for
 
     def merge(self, other: RidgeHash) -> Self:
-        """Learn all that another learner has learned: what follows is as if its stream had come after this one's.
+        """Add what another learner has learned, as if its stream had come after this one's.
 
         Codewords stay this learner's: classes that it does not know take its next ones, in the order in which `other`
         met them. Both must have the same bits, features, forgetting and rank; `other` is not changed.
@@ -292,21 +295,18 @@ class RidgeHash(CodewordHasher):
         for name in ("n_bits_", "n_features_in_", "dtype_", "forgetting", "rank"):
             mine, theirs = getattr(self, name), getattr(other, name)
             if mine != theirs:
-                raise ValueError(
-                    f"only alike learners can be merged: {name} is {mine!r} here and {theirs!r} there"
-                )
+                raise ValueError(f"cannot merge: {name} is {mine!r} here and {theirs!r} in the other learner")
         if not same_map(self.feature_map_, other.feature_map_):
             raise ValueError(
-                "only alike learners can be merged: their feature maps differ, as their first batches did"
+                "cannot merge: the feature maps differ, because they were fitted on different first batches"
             )
-        other = other._view()
+        other = other.copy()  # of one version, also where another thread learns meanwhile
+        return self._publish(lambda mine: on_one_thread(lambda: mine._merged(other)))
 
-        def merged(mine: Self) -> Self:
-            learner = mine._learner(mine.rng_)
-            learner._merge(other)
-            return learner
-
-        return self._publish(lambda mine: on_one_thread(lambda: merged(mine)))
+    def _merged(self, other: RidgeHash) -> Self:
+        learner = self._learner(self.rng_)
+        learner._merge(other)
+        return learner
 
     def _merge(self, other: RidgeHash) -> None:
         learned = np.argsort(other.class_rows_, kind="stable")[np.count_nonzero(other.class_rows_ < 0) :]
@@ -390,5 +390,5 @@ class RidgeHash(CodewordHasher):
 
 
 def padded(values: np.ndarray, n: int) -> np.ndarray:
-    """With rows of zeros behind, to n rows."""
+    """`values` with rows of zeros appended, up to n rows."""
     return np.concatenate([values, np.zeros((n - len(values), *values.shape[1:]), values.dtype)])

@@ -1,4 +1,4 @@
-"""A guard against features whose scale moves, and against rows that are far too long. Our own.
+"""Rescaling of rows for learning, where the scale of the features moves or a row is far too long. Our own.
 
 A code is the signs of linear functions, so a row and any positive multiple of it have the same code. Learning does
 depend on lengths: a single row of length 1e12 outweighs all others in a sum of squares, and a W of one scale cannot
@@ -42,22 +42,22 @@ class RowScale:
     """
 
     FIELDS: ClassVar[dict[str, Field]] = {"typical_length_": Real(low=0), "learned_length_": Real(low=0)}
-    """Under these names a method keeps it as state."""
+    """The entries of a method's state that hold it."""
 
     typical: float = 0.0
     learned: float = 0.0
 
     @classmethod
     def of(cls, hasher: Any) -> Self:
-        """The scale that a method has kept."""
+        """The scale that a method has kept as its state."""
         return cls(hasher.typical_length_, hasher.learned_length_)
 
     def keep(self, hasher: Any) -> None:
-        """As a method's state."""
+        """Keep the scale as a method's state."""
         hasher.typical_length_, hasher.learned_length_ = self.typical, self.learned
 
     def check(self) -> None:
-        """ValueError where this is no scale, as in a file that somebody wrote."""
+        """Raise ValueError where this cannot be a scale, as in a forged file."""
         if (self.typical or self.learned) and not (
             self.typical > 0 and 1 / SQUARABLE <= self.learned <= SQUARABLE
         ):
@@ -87,7 +87,7 @@ class RowScale:
         return times_power_of_two(X, exponents) if exponents.any() else X, scale
 
     def follow(self, length: float, moved: float = MOVED) -> RowScale:
-        """The scale after rows whose median length is `length`; 0 says nothing."""
+        """The scale after rows whose median length is `length`; 0 where all rows are zero."""
         if not self.typical and length:
             return RowScale(length, min(max(length, 1 / SQUARABLE), SQUARABLE))
         if not length or self.typical / moved <= length <= self.typical * moved:

@@ -4,9 +4,9 @@ The card holds the format's version, the method, its parameters, the classes, co
 and the versions of the libraries; arrays are tensors. A digest over the card and every tensor makes sure that what is
 loaded is what was saved, and learning goes on exactly where it stopped.
 
-The digest is no signature: anybody can write a file that has a correct one. So a file is untrusted. It can only make
-registered methods and feature maps, each tensor is used once (so memory is bounded by the size of the file), and the
-result is compared with what its method declares (`state_checks.py`) before anybody gets it.
+The digest is not a signature: anyone can write a file with a correct one. So files are untrusted. A file can only
+create registered methods and feature maps, each tensor is used once (so memory is bounded by the size of the file), and
+the result is compared with the declarations of its method (`state_checks.py`) before it is returned.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ __all__ = ["encoder_from_bytes", "encoder_to_bytes", "from_bytes", "load", "read
 FORMAT = "hashstream-hasher"
 FORMAT_VERSION = 1
 MALFORMED = (KeyError, TypeError, ValueError, OverflowError, RecursionError)
-"""What reading a card that nobody saved may raise."""
+"""Errors that reading a forged card may raise."""
 
 
 def save(hasher: OnlineHasher, path: str | os.PathLike[str]) -> None:
@@ -66,7 +66,7 @@ def save(hasher: OnlineHasher, path: str | os.PathLike[str]) -> None:
 
 
 def to_bytes(hasher: OnlineHasher) -> bytes:
-    """What `save` writes."""
+    """The bytes that `save` writes."""
     if type(hasher).__name__ not in methods(variants=True):
         raise TypeError(f"{type(hasher).__name__} is not a registered method: hashstream.register it first")
     tensors: dict[str, np.ndarray] = {}
@@ -126,7 +126,7 @@ def encoder_from_bytes(raw: bytes, path: str | os.PathLike[str]) -> Encoder:
 
 
 def read_card(path: str | os.PathLike[str]) -> dict[str, Any]:
-    """The card alone: what `load` would make, for a person to read."""
+    """The card of a saved model, for a person to read."""
     return _read(Path(path).read_bytes(), path)[0]
 
 
@@ -199,7 +199,7 @@ def _pack(thing: Any, where: str, tensors: dict[str, np.ndarray]) -> Any:
 
 
 def _unpack(packed: Any, tensors: dict[str, np.ndarray], where: str = "hasher") -> Any:
-    """What `_pack` was given; the tensors that it refers to are taken out of `tensors`."""
+    """The inverse of `_pack`; the tensors that it refers to are taken out of `tensors`."""
     if packed is None or isinstance(packed, (bool, int, str)):
         return packed
     match packed:
@@ -262,7 +262,7 @@ def _object(
     maps = {cls.__name__: cls for cls in FeatureMap.__subclasses__()}
     known: dict[str, type] = {**maps, **methods(variants=True)}
     if name not in known:
-        raise FormatError(f"unknown method {name[:80]!r}: if it is not ours, register it before loading")
+        raise FormatError(f"unknown method {name[:80]!r}: register it before loading")
     where = name if where == "hasher" else where
     unpacked = {key: _unpack(value, tensors, f"{where}.{key[:80]}") for key, value in parameters.items()}
     thing = known[name](**unpacked)

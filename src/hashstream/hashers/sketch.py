@@ -6,8 +6,8 @@ so that half the places become free. Nothing is ever overestimated, and the loss
 
     0  <=  A^T A - B^T B  <=  (sum of the thetas) I  <=  2 |A|_F^2 / l  I
 
-`SketchHash`, `FROSH` and the low-rank form of `RidgeHash` keep such a sketch. What they need besides is here too: the
-rows that carry the scatter around a running mean, and hash functions from the first singular vectors.
+`SketchHash`, `FROSH` and the low-rank form of `RidgeHash` keep such a sketch. Here are also the rows
+that carry the scatter around a running mean, and hash functions from the first singular vectors.
 """
 
 from __future__ import annotations
@@ -49,14 +49,14 @@ TOO_LARGE = (
 
 @dataclass(frozen=True)
 class Sketch:
-    """B, without the rows that are zero. Never changed: every step returns a new one.
+    """B, without its zero rows. Immutable: every step returns a new one.
 
     rows : (m, d) array, m <= size
         B. After `ordered` they are orthogonal, of falling length.
     size : int
         l, an even number of places.
     taken : int
-        How many of the places count as taken; the next row goes behind them.
+        Number of places that count as taken; the next row goes after them.
     lost : float
         The sum of all thetas, which bounds what B^T B lacks of A^T A.
     squares : (m,) array, or None
@@ -85,7 +85,7 @@ class Sketch:
         hasher.sketch_taken_, hasher.sketch_lost_ = self.taken, self.lost
 
     def insert(self, rows: np.ndarray) -> Sketch:
-        """B with further rows, (n, d), one behind the other."""
+        """B with further rows, (n, d), one after the other."""
         sketch, start = self, 0
         while start < len(rows):
             if sketch.taken >= sketch.size:  # more, where the size was lowered meanwhile
@@ -123,7 +123,7 @@ def orthogonal_rows(B: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
     Through the eigenvectors U of the smaller Gram matrix, a tenth of the time of an SVD. With few rows S V^T is U^T B:
     a rotation, so B^T B is kept to rounding, and rows are orthogonal to rounding *of the largest squared singular
-    value*. Directions far below that (see `leading_directions`) are not to be had in this way.
+    value*. Directions far below that are lost (see `leading_directions`).
     """
     n, d = B.shape
     with np.errstate(over="ignore", invalid="ignore"):
@@ -147,8 +147,9 @@ def leading_directions(B: np.ndarray, squares: np.ndarray, r: int, rng: np.rando
 
     B : (m, d) orthogonal rows of falling squared length `squares`.
 
-    A singular vector counts where its value is not mere rounding of the largest. The completion is orthogonal to the
-    singular vectors and in itself as long as there is room (r <= d); beyond that, columns are random unit vectors.
+    A singular vector counts where its value is more than a rounding error of the largest. The completion is orthogonal
+    to the singular vectors and in itself as long as there is room (r <= d); beyond that, columns are random
+    unit vectors.
     """
     d, dtype = B.shape[1], B.dtype
     top = min(r, len(squares))
@@ -180,7 +181,7 @@ def random_rotation(rng: np.random.Generator, r: int, dtype: np.dtype) -> np.nda
 
 
 def centred(X: np.ndarray, mean: np.ndarray, n: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """What a batch X (b, d) adds to the scatter around the mean of n rows before it; and the mean of all.
+    """The rows that a batch X (b, d) adds to the scatter around the mean of n rows before it; and the mean of all.
 
     Returns X minus the batch's mean (b, d), the row sqrt(n b / (n + b)) (batch's mean - mean) (d,), and the new mean:
     the scatter of all rows around their mean is that of before plus the squares of these b + 1 rows.
@@ -193,13 +194,13 @@ def centred(X: np.ndarray, mean: np.ndarray, n: int) -> tuple[np.ndarray, np.nda
 
 
 def check_places(rows: np.ndarray, taken: int) -> None:
-    """ValueError where a loaded sketch has more rows than places that are taken."""
+    """Raise ValueError where a loaded sketch has more rows than places that are taken."""
     if len(rows) > taken:
         raise ValueError(f"sketch_ has {len(rows)} rows, but sketch_taken_ is {taken}")
 
 
 class SketchingHasher(OnlineHasher):
-    """What `SketchHash` and `FROSH` share: a sketch of the stream around its running mean, and W from it.
+    """The base of `SketchHash` and `FROSH`: a sketch of the stream around its running mean, and W from it.
 
     A method's `_learn` hands its sketch to `_aim`, which computes W from it, and keeps it as state (`Sketch.keep`).
     """

@@ -5,15 +5,15 @@ rows x with mean mu:
 
     insert into B:   x - mu  for every x, and, where N > 0, the row sqrt(N b / (N + b)) (mu - m)
     m <- (N m + b mu) / (N + b),   N <- N + b
-    V = first r right singular vectors of B,   W = V Q,   Q a random rotation, drawn anew for each batch
+    V = first r right singular vectors of B,   W = V Q,   Q a random rotation, drawn again for each batch
     bit k of x is 1 where w_k^T (x - m) > 0
 
 Insertion is that of `sketch.py`: theta is the (l/2 + 1)-th squared singular value, and the row for which there was no
 place takes place l/2 + 1. As in the published program, every batch takes B as it finds it, all l rows with the zero
 ones included, so that from when B is full on the first row of every batch makes B shrink.
 
-What is computed otherwise, with the same B^T B, m and W W^T: after each batch B is kept as S V^T, from which W comes
-and with which the next batch's shrinking is done, so one decomposition a batch serves both.
+Computed differently here, with the same B^T B, m and W W^T: after each batch B is kept as S V^T. W comes from it, and
+the next batch shrinks it, so that one decomposition per batch does both.
 """
 
 from __future__ import annotations
@@ -48,10 +48,10 @@ class SketchHash(SketchingHasher):
         l, rows of the sketch; even. The error of the sketched scatter is at most 2 / l of the stream's whole scatter.
     paper_compat : bool
         True drops sketch, mean and count after every batch, as the published test bench does by mistake (methods are
-        value objects there, and what a step stores on itself is lost). W is then PCA of the last batch alone, and no
+        value objects there, and what a step stores in them is lost). W is then PCA of the last batch alone, and no
         mean is subtracted when encoding. It is for reproducing printed figures; mAP on MNIST is about the same.
     batch_size : int
-        b, rows inserted at once; W moves once a batch. A call of `partial_fit` with fewer rows is a batch of its own.
+        b, rows inserted at once; W moves once per batch. A call of `partial_fit` with fewer rows is a batch of its own.
     init : (d, n_bits) array, optional
         W before the first batch, which the first batch replaces: only its shape is checked.
     feature_map, random_state
@@ -80,7 +80,7 @@ class SketchHash(SketchingHasher):
     **Batches of one row** are possible: the row minus its own mean is zero, and the mean's row carries what is new. The
     classes play no part, so late ones and single ones are nothing special. Any number of bits is possible.
 
-    **Cost** of a batch of b rows: O(d (l/2 + b)^2 + (l/2 + b)^3) while b <= l/2, and one shrinking more, of
+    **Cost** per batch of b rows: O(d (l/2 + b)^2 + (l/2 + b)^3) while b <= l/2, and one shrinking more, of
     O(d l^2 + l^3), for each further l/2 rows; O(d r^2) for W.
 
     Examples

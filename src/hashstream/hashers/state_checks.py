@@ -1,4 +1,4 @@
-"""The one place where a model is checked against what its method declares, when it is saved and when it is loaded.
+"""Checks of a model against the declarations of its method, when it is saved and when it is loaded.
 
 Every hasher has the same few entries (`COMMON`). All others are declared by the method in `state_fields`, and relations
 between entries are checked by its `check_state`. A method that declares nothing is held to what is true of any:
@@ -25,15 +25,15 @@ COMMON: dict[str, Field] = {
     "n_seen_": Whole(1),
 }
 OTHERS = ("dtype_", "label_book_", "feature_map_", "rng_", "feature_names_in_")
-"""Entries of every hasher that are no numbers. `rng_` may be absent: of hash functions that will not learn again."""
+"""Entries of every hasher that are not numbers. `rng_` is absent in hash functions that will not learn again."""
 PROBE_BYTES = 1 << 28
 """The largest row that a feature map is tried on, to learn its width."""
 MAX_EQUAL_HASHES = 100
-"""Of distinct numbers, at most some thirty have one hash, unless somebody looked for them."""
+"""At most some thirty distinct numbers share a hash, unless they were chosen to."""
 
 
 def check_model(hasher: OnlineHasher, where: str = "") -> None:
-    """ValueError, naming the entry, where a hasher's parameters or its state are not what its method declares."""
+    """Raise ValueError, naming the entry, where a hasher's parameters or its state are not what its method declares."""
     where = where or type(hasher).__name__
     hasher.check_parameters()
     learned = state(hasher)
@@ -41,15 +41,15 @@ def check_model(hasher: OnlineHasher, where: str = "") -> None:
         return
     sizes = _check_common(hasher, learned, where)
     own = {name: value for name, value in learned.items() if name not in COMMON and name not in OTHERS}
-    projects = type(hasher)._project is OnlineHasher._project and not hasattr(type(hasher), "projection_")
+    projects = hasher.is_projection() and not hasattr(type(hasher), "projection_")
     if projects and "projection_" not in own:
         raise ValueError(f"{where}.projection_ is missing")
     _check_fields(hasher, own, sizes, where)
-    _call_hook(hasher, where)
+    _check_state(hasher, where)
 
 
 def check_map(feature_map: FeatureMap, sizes: Sizes, where: str = "", fitted: bool = False) -> None:
-    """ValueError, naming the entry, where a feature map's state is not what it declares.
+    """Raise ValueError, naming the entry, where a feature map's state is not what it declares.
 
     sizes : what is known of the hasher that the map belongs to. fitted : whether there must be a state at all.
     """
@@ -58,20 +58,20 @@ def check_map(feature_map: FeatureMap, sizes: Sizes, where: str = "", fitted: bo
     learned = state(feature_map)
     if fitted or learned:
         _check_fields(feature_map, learned, sizes, where)
-        _call_hook(feature_map, where)
+        _check_state(feature_map, where)
 
 
 def check_hashes(labels: list[Any], where: str) -> None:
-    """ValueError where many labels have one hash: a dictionary of n of them takes n^2 steps to fill."""
+    """Raise ValueError where many labels have one hash: a dictionary of n of them takes n^2 steps to fill."""
     if (
         labels
         and np.unique([hash(label) for label in labels], return_counts=True)[1].max() > MAX_EQUAL_HASHES
     ):
-        raise ValueError(f"{where}: more than {MAX_EQUAL_HASHES} classes have one hash")
+        raise ValueError(f"{where}: more than {MAX_EQUAL_HASHES} classes share a hash")
 
 
 def check_label_book(book: LabelBook, where: str) -> None:
-    """ValueError where the classes of a book are not distinct labels."""
+    """Raise ValueError where the classes of a book are not distinct labels."""
     if book.multilabel not in (None, True, False) or not all(map(_is_label, book.classes)):
         raise ValueError(f"{where}: classes must be strings, numbers, booleans or tuples of these")
     check_hashes(book.classes, where)
@@ -145,14 +145,14 @@ def _check_fields(thing: Any, learned: dict[str, Any], sizes: Sizes, where: str)
     strict = "state_fields" in type(thing).__dict__
     for name in learned.keys() - fields.keys():
         if strict:
-            raise ValueError(f"{where}.{name} is no entry that {type(thing).__name__} declares")
+            raise ValueError(f"{where}.{name} is not declared by {type(thing).__name__}")
         if name == "projection_" and isinstance(thing, OnlineHasher):
             Array("d r").check(f"{where}.{name}", learned[name], sizes)
         _check_undeclared(learned[name], sizes, f"{where}.{name}")
 
 
 def _check_undeclared(value: Any, sizes: Sizes, where: str) -> None:
-    """What holds for any entry, where a method declares nothing about it."""
+    """Check what is true of any entry, where a method declares nothing about it."""
     if isinstance(value, np.ndarray):
         allowed = {"float64", *(FLOATS if sizes.dtype is None else (sizes.dtype,))}
         if value.dtype.kind == "f" and str(value.dtype) not in allowed:
@@ -163,7 +163,7 @@ def _check_undeclared(value: Any, sizes: Sizes, where: str) -> None:
             _check_undeclared(part, sizes, f"{where}[{i}]")
 
 
-def _call_hook(thing: OnlineHasher | FeatureMap, where: str) -> None:
+def _check_state(thing: OnlineHasher | FeatureMap, where: str) -> None:
     try:
         thing.check_state()
     except ValueError as error:

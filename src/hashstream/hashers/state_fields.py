@@ -1,6 +1,6 @@
-"""Declarations of learned state: what a method, or a feature map, says about each entry that it saves.
+"""Declarations of learned state: dtype, shape and range of each entry that a method or a feature map saves.
 
-A model file is untrusted input, so a method lists its state beside its parameters, in `state_fields`:
+A model file is untrusted input, so a method declares its state in `state_fields`:
 
     state_fields = {
         "projection_": Array("d r"),
@@ -51,7 +51,7 @@ class Sizes:
         return None if size is None else size + int(more or 0)
 
     def bind(self, dimension: str, size: int) -> bool:
-        """Whether a dimension may have this size; sets the size of a symbol that has none."""
+        """True where a dimension may have this size; sets the size of a symbol that has none."""
         expected = self.expected(dimension)
         if expected is None:
             symbol, _, more = dimension.partition("+")
@@ -72,7 +72,7 @@ class Field(Protocol):
 
     @property
     def optional(self) -> bool:
-        """Whether the entry may be absent."""
+        """True where the entry may be absent."""
         ...
 
     def check(self, name: str, value: Any, sizes: Sizes) -> None:
@@ -211,7 +211,7 @@ class Either:
 
 
 def check_finite_array(name: str, value: np.ndarray) -> None:
-    """ValueError where a floating-point array holds NaN or infinity."""
+    """Raise ValueError where a floating-point array holds NaN or infinity."""
     if value.dtype.kind == "f" and not all_finite(value) and not (finite := np.isfinite(value)).all():
         at = ", ".join(map(str, np.argwhere(~finite)[0]))
         raise ValueError(f"{name} contains NaN or infinity: {name.rpartition('.')[2]}[{at}]")

@@ -9,7 +9,7 @@ How a limit binds depends on the library:
 - OpenBLAS with its own threads, as in the wheels of NumPy and SciPy, has one number for the whole process. It is set to
   1 while any thread learns and put back when the last one is done. Products of other threads are computed on one thread
   meanwhile, which is slower but correct. The library is called directly: threadpoolctl lets only the first thread that
-  ever set a limit set another, and ignores the rest without a word. BLIS and FlexiBLAS are treated in the same way.
+  ever set a limit set another, and silently ignores the rest. BLIS and FlexiBLAS are treated in the same way.
 - MKL, OpenMP and OpenBLAS on OpenMP have a number per thread, which is set in the thread that learns.
 
 Another thread may set a limit at the same time, and a library may be loaded in the middle. Both are noticed when the
@@ -78,7 +78,7 @@ def on_one_thread(work: Callable[[], T]) -> T:
 
 
 class _Library:
-    """How to read and set the number of threads of one loaded library."""
+    """One loaded library: reads and sets its number of threads."""
 
     def __init__(self, controller: LibController) -> None:
         kind = "openmp" if getattr(controller, "threading_layer", "") == "openmp" else controller.internal_api
@@ -135,7 +135,7 @@ class _Section:
             _settle()
 
     def undisturbed(self) -> bool:
-        """Whether the limits still hold, for libraries loaded meanwhile, too."""
+        """True where the limits still hold, also for libraries loaded meanwhile."""
         return all(library.get() <= 1 for library in _libraries().values())
 
     def end(self) -> None:
@@ -185,7 +185,7 @@ def _forget(key: int, _: weakref.ref[Any]) -> None:
 
 
 def _after_fork() -> None:
-    """In the child, where no other thread is left: nobody else learns or holds a lock."""
+    """Reset in a forked child, where no other thread is left to learn or to hold a lock."""
     global _lock
     _lock = threading.RLock()
     _locks.clear()

@@ -1,4 +1,4 @@
-"""Checks of what a caller hands in. They raise before anything has changed."""
+"""Checks of arguments. They raise before anything has changed."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def check_rows(estimator: Any, X: Any, *, first: bool) -> np.ndarray:
 
 
 def _not_rows(X: np.ndarray) -> str:
-    """What is wrong with a scalar, or an array of one dimension, in the words that scikit-learn's checks look for."""
+    """The error for a scalar or a 1-D array, in the words that scikit-learn's checks look for."""
     found = "scalar array" if X.ndim == 0 else "1D array"
     advice = ""
     if X.ndim == 1 and len(X):
@@ -77,7 +77,7 @@ def without_names(X: Any) -> Any:
 
 
 def all_finite(X: np.ndarray) -> bool:
-    """Whether X is surely free of NaN and infinity; False may also mean that it has very large numbers.
+    """True where X is free of NaN and infinity; False may also mean that it has very large numbers.
 
     One pass without a temporary, in parts that OpenBLAS does not wake its other threads for.
     """
@@ -109,13 +109,13 @@ def check_count(name: str, value: Any, low: int, high: int | None = None) -> int
 
 
 def check_flag(name: str, value: Any) -> None:
-    """ValueError unless `value` is True or False."""
+    """Raise ValueError unless `value` is True or False."""
     if not isinstance(value, (bool, np.bool_)):
         raise ValueError(f"{name} must be True or False, not {value!r}")
 
 
 def check_numbers(name: str, value: Any) -> None:
-    """ValueError unless `value` is None or can be read as an array of numbers."""
+    """Raise ValueError unless `value` is None or can be read as an array of numbers."""
     if value is None or (isinstance(value, np.ndarray) and value.dtype.kind in "fiub"):
         return
     try:
@@ -125,7 +125,7 @@ def check_numbers(name: str, value: Any) -> None:
 
 
 def is_positive(value: Any, zero: bool = False) -> bool:
-    """Whether value is a finite number above 0 (or 0, where that is allowed)."""
+    """True where value is a finite number above 0 (or 0, with `zero`)."""
     if isinstance(value, bool) or not isinstance(value, (int, float, np.integer, np.floating)):
         return False
     try:
@@ -138,7 +138,7 @@ def is_positive(value: Any, zero: bool = False) -> bool:
 def check_number(
     name: str, value: Any, *, zero: bool = False, most: float | None = None, word: str = ""
 ) -> None:
-    """Raise ValueError unless `value` is a positive number, or `word`; 0 is allowed with `zero`, `most` with `most`."""
+    """Raise ValueError unless `value` is a positive number, or `word`; `zero` allows 0, `most` is the largest."""
     if word and isinstance(value, str) and value == word:
         return
     if not is_positive(value, zero=zero) or (most is not None and value > most):

@@ -1,4 +1,4 @@
-"""What all bindings share: looking a kernel up, and checking arrays before C sees their addresses."""
+"""Helpers of all bindings: look up a kernel, and check arrays before C sees their addresses."""
 
 from __future__ import annotations
 

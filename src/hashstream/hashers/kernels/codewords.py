@@ -84,8 +84,8 @@ def hmoh_steps(
 ) -> None:
     """Perceptron steps for the wrong bits, the mean over each batch.
 
-    The sum of W over all steps is `total + held * W`: a column is added to `total` (d, r) only when it moves, as often
-    as it has stood (`held`, (r,)). `mistakes` (r,) counts wrong bits.
+    The sum of W over all steps is `total + held * W`: a column is added to `total` (d, r) only when it moves, times
+    the number of steps that it has stayed (`held`, (r,)). `mistakes` (r,) counts wrong bits.
     """
     for x, b in batches(X, B, batch):
         wrong = np.where(x @ W > 0, 1, -1) != b
