@@ -27,8 +27,8 @@ __all__ = [
 PUBLIC_UNDERSCORES = {
     "_replace", "_asdict", "_fields", "_make", "_exit", "_getframe", "_get_param_names", "_is_owned",
 }  # fmt: skip
-"""Names of other libraries that begin with an underscore: named tuples', os._exit, sys._getframe, those of a scikit-learn
-estimator's parameters and of a re-entrant lock's owner."""
+"""Names of other libraries that begin with an underscore: of named tuples, os._exit, sys._getframe, a scikit-learn
+estimator's parameters and a re-entrant lock's owner."""
 
 STORAGE_BASE = "Storage"
 STORAGE_CLASSES = {"FileSegments", "MemorySegments"}

@@ -99,7 +99,7 @@ class Tile:
 }
 
 
-@pytest.mark.parametrize("checker", [*KNOWN, lambda source: broken_order(source, ["high", "low"])])
+@pytest.mark.parametrize("checker", [*RULES, lambda source: broken_order(source, ["high", "low"])])
 def test_a_clean_house_passes(tmp_path: Path, checker: Checker) -> None:
     assert checker(house(tmp_path, **CLEAN)) == []
 
@@ -167,7 +167,7 @@ def test_private_access_is_found(tmp_path: Path, text: str) -> None:
         "isinstance(x, storage.Folder | None)",
         "type(x) is Folder",
         "Folder == type(x)",
-        "isinstance(x, FolderStore)",
+        "isinstance(x, FileSegments)",
         "match x:\n    case Folder(): pass",
         "class Deep(Folder): ...\nisinstance(x, Deep)",
     ],
