@@ -86,6 +86,11 @@ assert tried > 5 and not failed
             ["demo", "--out", "nowhere"],
             "hashstream: matplotlib is not installed: pip install 'hashstream[plots]'",
         ),
+        (
+            "matplotlib",
+            ["paper", "table-map", "--dataset", "digits", "--out", "nowhere"],
+            "hashstream: matplotlib is not installed: pip install 'hashstream[plots]'",
+        ),
     ],
 )
 def test_a_command_says_what_to_install(missing: str, arguments: list[str], says: str) -> None:
