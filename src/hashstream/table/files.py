@@ -1,4 +1,4 @@
-"""Whole files into a table, in batches that are durable one by one. Run again, an ingest goes on where it stopped."""
+"""Ingest of whole files, in batches that are each durable once stored; run again, it continues where it stopped."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from hashstream.datasets.errors import DatasetError
 from hashstream.datasets.rows import Rows, RowSource
-from hashstream.hashers.validation import all_finite
+from hashstream.hashers.validation import all_finite, check_count
 from hashstream.table.results import Items
 from hashstream.table.state.labels import label_at
 
@@ -18,7 +19,7 @@ __all__ = ["FileIngest", "Progress", "Tally", "check_file_rows"]
 
 @dataclass
 class Tally:
-    """Rows by what became of them: stored as new items, in place of others, or skipped as stored already."""
+    """Rows by what became of them: stored as new items, stored in place of others, or skipped as already stored."""
 
     new: int = 0
     replaced: int = 0
@@ -53,12 +54,14 @@ class Ingestible(Protocol):
 class FileIngest:
     """An ingest of files into a table, batch by batch.
 
-    A row that is stored already, with the same features and label, is skipped; one that has changed replaces what is
-    stored. So the same ingest, run again after it was interrupted, goes on where it stopped.
+    A row that is already stored with the same features and label is skipped; one that has changed replaces what is
+    stored. So the same ingest, run again after an interruption, continues where it stopped.
 
-    batch : rows that are learned and made durable at a time. learn : whether to learn, or only to store (`add`).
+    batch : rows that are learned and made durable at a time.
+    learn : False stores rows without their labels, and does not learn from them.
     resume : skip rows whose id is stored, without comparing. again : learn again from rows that are stored unchanged.
-    first_id : the id of the first row of files without ids; the others count on.
+    first_id : id of the first row of files without ids; the others count up from it.
+    tally : rows so far, by what became of them.
     """
 
     def __init__(
@@ -72,19 +75,24 @@ class FileIngest:
         first_id: int = 0,
     ) -> None:
         if resume and again:
-            raise ValueError("resume skips what is stored, again learns from it: choose one of them")
+            raise ValueError("resume skips stored rows, again learns from them once more: choose one of them")
+        check_count("batch", batch, 1)
         self._table, self._batch, self._learn = table, batch, learn
         self._resume, self._again, self._next_id = resume, again, first_id
         self._unsure = False  # whether there was something that cannot be compared
         self.tally = Tally()
 
     def run(self, sources: Iterable[RowSource]) -> Iterator[Progress]:
-        """Ingest all rows; yields after every batch, which is durable then."""
+        """Ingest all rows; yields after every batch, which is then durable. DatasetError if a source has no rows."""
         for source in sources:
+            row = 0
             for rows in source.pieces(self._batch):
                 check_file_rows(source, rows)
                 self._take(source, rows)
-                yield Progress(source, rows.first + len(rows), rows.read)
+                row = rows.first + len(rows)
+                yield Progress(source, row, rows.read)
+            if not row:
+                raise DatasetError(f"{source.name} has no rows")
 
     def _take(self, source: RowSource, rows: Rows) -> None:
         counted = rows.ids is None
@@ -97,9 +105,9 @@ class FileIngest:
                 row = rows.first + part.start + int(np.argmax(there & ~same))
                 raise ValueError(
                     f"{source.name} has no ids, so row {row} would be item {ids[row - rows.first]}, and the table has "
-                    f"{'an' if self._unsure else 'another'} item of that id. Name the ids with --id, start after the "
-                    "stored ones with --first-id, go on where an earlier run stopped with --resume, or replace what is "
-                    "stored with --again"
+                    f"{'an' if self._unsure else 'another'} item with that id. Give ids (id, --id), start after the "
+                    "stored ones (first_id, --first-id), skip what an earlier run has stored (resume, --resume), or "
+                    "replace it (again, --again)"
                 )
             take = ~there if self._resume else np.ones(len(there), bool) if self._again else ~same
             self.tally.known += int((~take).sum())

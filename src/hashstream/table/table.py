@@ -14,6 +14,7 @@ from typing import Any, Literal, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
+from hashstream._machine import cores
 from hashstream.datasets.row_files import open_rows
 from hashstream.datasets.rows import RowSource
 from hashstream.hashers import OnlineHasher
@@ -419,8 +420,7 @@ class HashTable(Guarded):
     def _n_threads(self) -> int:
         """Threads of a search: one per core, but for the core of a thread that writes. A thread that shares a core with
         it would be waited for longer than it helps."""
-        cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-        return max(1, cores - self._at_work)
+        return max(1, cores() - self._at_work)
 
     def _labels_of(self, slots: np.ndarray, state: State) -> np.ndarray:
         """The labels of slots of any shape, each read once; object."""

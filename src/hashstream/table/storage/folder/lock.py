@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import errno
-import json
 import os
-import socket
-import sys
-import time
 from collections import deque
 from contextlib import suppress
 from pathlib import Path
 
+from hashstream._files import lock, lock_holder, write_holder
 from hashstream.table.errors import TableError, TableLocked, not_opened
 
-__all__ = ["LOCK", "WriterLock", "holder"]
+__all__ = ["LOCK", "WriterLock"]
 
 LOCK = "lock"  # the name of the file
 
@@ -25,21 +22,6 @@ HELD = {
     errno.EDEADLK,
 }  # what systems say of a lock that another has
 NOT_FOLDERS = {errno.EBADF, errno.EINVAL, errno.EISDIR, errno.ENOTSUP, errno.ENOLCK, errno.ENOSYS}
-
-if sys.platform == "win32":
-    import msvcrt
-
-    FAR = 1 << 20  # a byte beyond the text, which others must be able to read
-
-    def _take(handle: int) -> None:
-        os.lseek(handle, FAR, os.SEEK_SET)
-        msvcrt.locking(handle, msvcrt.LK_NBLCK, 1)
-
-else:
-    import fcntl
-
-    def _take(handle: int) -> None:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
 class WriterLock:
@@ -61,14 +43,7 @@ class WriterLock:
             self._lock(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | getattr(os, "O_BINARY", 0))
             if os.name != "nt":
                 self._lock_folder(path.parent)
-            me = {
-                "pid": os.getpid(),
-                "host": socket.gethostname(),
-                "since": time.strftime("%Y-%m-%d %H:%M:%S %z"),
-            }
-            with suppress(OSError):  # on a full disk: the lock holds without a name
-                os.ftruncate(self._handles[0], 0)
-                os.write(self._handles[0], json.dumps(me).encode())
+            write_holder(self._handles[0])
         except BaseException:  # an interrupt among them
             self.release()
             raise
@@ -79,7 +54,7 @@ class WriterLock:
         except OSError as error:
             raise not_opened(path, error, write=True) from error
         try:
-            _take(self._handles[-1])
+            lock(self._handles[-1])
         except OSError as error:
             if error.errno not in HELD:
                 raise TableError(
@@ -87,7 +62,7 @@ class WriterLock:
                     "on a local disk."
                 ) from error
             raise TableLocked(
-                f"{self.path.parent} is open for writing by {holder(self.path)}; close it there, or open it here with "
+                f"{self.path.parent} is open for writing by {lock_holder(self.path)}; close it there, or open it here with "
                 'mode="read"'
             ) from None
 
@@ -108,12 +83,3 @@ class WriterLock:
     def __del__(self) -> None:
         with suppress(AttributeError):  # not even begun
             self.release()  # of a table that was not closed
-
-
-def holder(path: Path) -> str:
-    """Who holds the lock, as its file says."""
-    try:
-        found = json.loads(path.read_bytes())
-        return f"process {found['pid']} on {found['host']}, since {found['since']}"
-    except (OSError, ValueError, KeyError, TypeError):
-        return "another process"

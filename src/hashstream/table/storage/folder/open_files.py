@@ -6,8 +6,9 @@ import os
 import sqlite3
 from pathlib import Path
 
+from hashstream._files import lock_holder
 from hashstream.table.errors import REOPEN, TableError
-from hashstream.table.storage.folder.lock import LOCK, holder
+from hashstream.table.storage.folder.lock import LOCK
 
 __all__ = ["OpenFiles", "explained"]
 
@@ -60,7 +61,7 @@ def explained(path: Path, error: sqlite3.Error, wait: float) -> TableError:
         text = "this user has no right to read it. Change its rights, or run this as its owner."
     if "locked" in text:
         return TableError(
-            f"{path} has been locked for {wait} seconds by {holder(path.with_name(LOCK))}, which may "
+            f"{path} has been locked for {wait} seconds by {lock_holder(path.with_name(LOCK))}, which may "
             "have been stopped while it was closing the table: let it go on, or end it, and try again"
         )
     if any(words in text for words in ("no right", "unable to open", "disk I/O error")):
