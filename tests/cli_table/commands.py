@@ -78,7 +78,7 @@ def in_an_empty_folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
 
 @pytest.fixture(name="digits")
 def table_of_digits(here: Path) -> Path:
-    """A table with the first 1,000 digits, ids 0 to 999, whose codes are of four versions."""
+    """A table with the first 1,000 digits, ids 0 to 999, encoded by four versions."""
     np.savez(here / "first.npz", x=X[:1000], y=Y[:1000])
     table("create", "t", "--bits", 32)
     table("ingest", "t", "first.npz", "--batch", 300, "--no-refresh")

@@ -20,11 +20,14 @@ def test_stats_page_and_json(digits: Path) -> None:
         found = opened.stats()
     page = table("stats", "t")
     assert "method FCOH, 32 bits, has learned from 1,000 rows" in page
-    assert "items 998; 2 removed or replaced still take room: hashstream table compact" in page
-    assert f"versions alive {len(found.versions)} version {found.newest_version}: 100 items (now)" in page
-    assert f"stale {found.stale:.1%} of the codes are of older functions" in page
+    assert "items 998; 2 removed or replaced ones still use space: hashstream table compact" in page
+    assert (
+        f"versions in use {len(found.versions)} version {found.newest_version}: 100 items (current)" in page
+    )
+    assert f"stale {found.stale:.1%} of the codes are of older versions" in page
     assert f"mAP as stored {found.drift.mean_average_precision:.3f}" in page
     assert f"mAP if refreshed {found.drift.fresh_mean_average_precision:.3f}" in page
+    assert "settings policy Every(k=100), durability full" in page
     assert "features-000000.seg" in page
     facts = json.loads(CliRunner().invoke(cli.app, ["table", "stats", "t", "--json"]).stdout)
     assert facts["n_items"] == 998
@@ -45,13 +48,14 @@ def test_map_over_time() -> None:
             opened.ingest(np.arange(900)[some], X[some], Y[some])
             said.append(opened.stats().drift.mean_average_precision)
     page = table("stats", "t")
-    looks = [said[i] for i in (2, 4, 6, 8)]  # behind the first batch, after every 200 rows
+    checkpoints = [said[i] for i in (2, 4, 6, 8)]  # after the first batch, after every 200 rows
     line = page.split("mAP over time ")[1].split(" measured on")[0]
-    assert line.startswith(f"{looks[0]:.3f} ")
-    assert f" {looks[-1]:.3f} 4 looks, after 300 to 900 rows" in line
+    assert line.startswith(f"{checkpoints[0]:.3f} ")
+    assert f" {checkpoints[-1]:.3f} 4 checkpoints, after 300 to 900 rows" in line
     bars = line.split()[1]
     assert len(bars) == 4
-    high = [round((one - min(looks)) / max(0.05, max(looks) - min(looks)) * 7) for one in looks]
+    least, most = min(checkpoints), max(checkpoints)
+    high = [round((one - least) / max(0.05, most - least) * 7) for one in checkpoints]
     assert bars == "".join("▁▂▃▄▅▆▇█"[i] for i in high)
     assert max(high) > 0
     facts = json.loads(CliRunner().invoke(cli.app, ["table", "stats", "t", "--json"]).stdout)
@@ -61,12 +65,12 @@ def test_map_over_time() -> None:
 def test_stats_say_what_cannot_be_said() -> None:
     table("create", "t")
     page = table("stats", "t")
-    assert "versions alive none: the table is empty" in page
+    assert "versions in use none: the table is empty" in page
     assert "bit flips too little data: the table is empty" in page
-    assert "mAP as stored too little data: 0 labelled items in the reservoir, 20 are needed" in page
+    assert "mAP as stored too little data: 0 labelled items in the sample, 20 are needed" in page
     np.savez("few.npz", x=X[:15], y=Y[:15])
     table("ingest", "t", "few.npz")
-    assert "bit flips too little data: 15 items in the reservoir, 20 are needed" in table("stats", "t")
+    assert "bit flips too little data: 15 items in the sample, 20 are needed" in table("stats", "t")
     facts = json.loads(CliRunner().invoke(cli.app, ["table", "stats", "t", "--json"]).stdout)
     assert facts["drift"]["bit_flips"] is None
     assert "too little data" in facts["drift"]["reasons"]["bit_flips"]
@@ -74,21 +78,21 @@ def test_stats_say_what_cannot_be_said() -> None:
 
 def test_refresh(digits: Path) -> None:
     said = table("refresh", "t", "--budget", 250)
-    assert "250 codes made anew; 65.0% are stale still." in said
-    assert "650 codes made anew; none is stale." in table("refresh", "t")
-    assert "0 codes made anew; none is stale" in table("refresh", "t")
-    assert "every code is of the functions of now" in table("stats", "t")
+    assert "250 items re-encoded; 65.0% are still stale. Versions in use: 4 before," in said
+    assert "650 items re-encoded; none is stale." in table("refresh", "t")
+    assert "0 items re-encoded; none is stale" in table("refresh", "t")
+    assert "stale none: every code is current" in table("stats", "t")
 
 
 def test_remove_and_compact(digits: Path) -> None:
     size = sum(path.stat().st_size for path in digits.glob("features*"))
     assert "not in the table: 5000. Nothing was removed" in table("remove", "t", 1, 5000, code=2)
-    assert "say what to remove" in table("remove", "t", code=2)
-    assert "1 item removed, 999 are left." in table("remove", "t", 1, 5000, "--missing-ok")
+    assert "give what to remove" in table("remove", "t", code=2)
+    assert "1 item removed, 999 left." in table("remove", "t", 1, 5000, "--missing-ok")
     np.save("gone.npy", np.arange(100, 400))
     Path("gone.txt").write_text("400\n401\n\n")
-    assert "300 items removed, 699 are left." in table("remove", "t", "--ids", "gone.npy")
-    assert "2 items removed, 697 are left." in table("remove", "t", "--ids", "gone.txt")
+    assert "300 items removed, 699 left." in table("remove", "t", "--ids", "gone.npy")
+    assert "2 items removed, 697 left." in table("remove", "t", "--ids", "gone.txt")
     before = items()
     assert set(before) == set(range(1000)) - {1} - set(range(100, 402))
     assert "303 rows dropped" in table("compact", "t")
@@ -98,13 +102,12 @@ def test_remove_and_compact(digits: Path) -> None:
     table("create", "w")
     np.savez("words.npz", x=X[:30], y=Y[:30], ids=[str(i) for i in range(29)] + ["a b"])
     table("ingest", "w", "words.npz", "--text")
-    assert "2 items removed, 28 are left." in table("remove", "w", 7, "a b")
+    assert "2 items removed, 28 left." in table("remove", "w", 7, "a b")
 
 
 def test_check_names_what_is_damaged(digits: Path) -> None:
     said = table("check", "t", "--sample", 500)
-    assert "Nothing is damaged: 4 batches with 1,000 rows" in said
-    assert "500 codes are what their version makes" in said
+    assert said == "OK: checksums of 4 batches (1,000 rows) match; 500 codes re-encoded and identical"
     segment = digits / "features-000000.seg"
     raw = bytearray(segment.read_bytes())
     raw[-5000] ^= 1
@@ -113,17 +116,17 @@ def test_check_names_what_is_damaged(digits: Path) -> None:
     assert "damaged" in said
     segment.write_bytes(raw[:-5000])
     assert "features-000000.seg" in table("check", "t", code=1)
-    assert "nowhere is not a table" in table("check", "nowhere", code=2)
+    assert "nowhere does not exist" in table("check", "nowhere", code=2)
 
 
 def test_snapshot(digits: Path) -> None:
     assert "Copied to copy" in table("snapshot", "t", "copy")
     assert items("copy") == items()
-    assert "copy is there already" in table("snapshot", "t", "copy", code=2)
+    assert "copy exists already" in table("snapshot", "t", "copy", code=2)
 
 
 def test_a_second_writer_is_told_who_writes(digits: Path) -> None:
     with HashTable.open("t"):
         assert f"open for writing by process {os.getpid()}" in table("ingest", "t", "first.npz", code=2)
         assert "1,000 items" in table("search", "t", "first.npz", "--first", 2)  # readers are welcome
-        assert "Nothing is damaged" in table("check", "t")
+        assert "OK: checksums of" in table("check", "t")

@@ -12,9 +12,8 @@ import pytest
 from tests.cli_table.commands import X, Y, in_an_empty_folder, items, table, table_of_digits, written  # noqa: F401 (fixtures)
 
 import hashstream as hs
-from hashstream.cli.table_common import policy_of
-from hashstream.cli.table_ingest import apart
-from hashstream.table import Eager, Every, Gated, HashTable, Lazy, Never, Projected
+from hashstream.table import Eager, Every, HashTable, Lazy, Never, Policy
+from hashstream.table.files import apart
 
 COMMANDS = ["create", "ingest", "search", "stats", "remove", "refresh", "check", "compact", "snapshot"]
 
@@ -31,10 +30,10 @@ def test_create_says_what_it_made_and_refuses_twice() -> None:
     with HashTable.open("a") as made:
         assert made.hasher.get_params()["feature_map"] == "center"
         assert made.hasher.get_params()["random_state"] == 0
-    assert "a is a table already" in table("create", "a", code=2)
+    assert "a is already a table" in table("create", "a", code=2)
     assert "there is no method FOCH" in table("create", "b", "--method", "FOCH", code=2)
     assert "needs Python" in table("create", "b", "--method", "mine:Method", code=2)
-    assert "what --bits and --seed decide" in table("create", "b", "--set", "n_bits=3", code=2)
+    assert "use --bits and --seed instead" in table("create", "b", "--set", "n_bits=3", code=2)
     assert "FCOH has no such parameter" in table("create", "b", "--set", "colour=3", code=2)
     assert "batch_size" in table("create", "b", "--set", "batch_size=0", code=2)
     assert not Path("b").exists()
@@ -54,8 +53,8 @@ def test_every_format_gives_the_same_table(suffix: str) -> None:
         model.refresh()  # as the command does at its end
         with HashTable.open("t", mode="read") as opened:
             far, ids = opened.search(X[1000:1050], 20)
-            assert ids.tolist() == model.search(X[1000:1050], 20)[0].tolist()
-            assert far.tolist() == model.search(X[1000:1050], 20)[1].tolist()
+            assert ids.tolist() == model.search(X[1000:1050], 20).ids.tolist()
+            assert far.tolist() == model.search(X[1000:1050], 20).distances.tolist()
             assert opened.stats().versions == model.stats().versions
             names = [f"digit {i}" for i in range(0, 1000, 7)]
             assert opened.get(names).labels == model.get(names).labels
@@ -68,16 +67,16 @@ def test_doubles_and_what_follows_them() -> None:
     table("create", "t")
     table("ingest", "t", "a.npz", "--double")
     assert items()[7][0] == doubles[7].tolist()
-    assert "200 there already" in table("ingest", "t", "a.npz")  # compared as doubles without being told
+    assert "200 already stored" in table("ingest", "t", "a.npz")  # compared as doubles without being told
 
 
 def test_the_same_command_goes_on_and_never_learns_twice(digits: Path) -> None:
     before = digits.stat(), items()
-    assert "0 new, 1,000 there already" in table("ingest", "t", "first.npz")
+    assert "0 new, 1,000 already stored" in table("ingest", "t", "first.npz")
     with HashTable.open("t") as opened:
         assert opened.stats().n_seen == 1000
     assert items() == before[1]
-    assert "1,000 there already" in table("ingest", "t", "first.npz", "--resume")
+    assert "1,000 already stored" in table("ingest", "t", "first.npz", "--resume")
     assert "0 new, 1,000 replaced" in table("ingest", "t", "first.npz", "--again")
     with HashTable.open("t") as opened:
         assert opened.stats().n_seen == 2000
@@ -100,11 +99,12 @@ def test_stopped_after_a_batch_and_gone_on(monkeypatch: pytest.MonkeyPatch, numb
         patch.setattr(HashTable, "ingest", interrupted)
         said = table("ingest", "t", "rows.npz", "--batch", 200, code=128 + number)
     assert (
-        "stopped behind row 599 of rows.npz: its first 600 rows are stored. The same command goes on." in said
+        "stopped after row 599 of rows.npz: its first 600 rows are stored. The same command continues."
+        in said
     )
     assert len(items()) == 600
     assert "1,000 rows" in (said := table("ingest", "t", "rows.npz", "--batch", 200))
-    assert "400 new, 600 there already" in said
+    assert "400 new, 600 already stored" in said
     table("create", "u", "--bits", 32)
     table("ingest", "u", "rows.npz", "--batch", 200)
     with HashTable.open("t") as stopped, HashTable.open("u") as whole:
@@ -118,7 +118,7 @@ def test_changed_rows_replace_what_was_there(digits: Path) -> None:
     labels = Y[:1000].copy()
     labels[18] = 3 if labels[18] != 3 else 4
     np.savez("second.npz", x=changed, y=labels, ids=ids)
-    assert "0 new, 2 replaced, 998 there already" in table("ingest", "t", "second.npz")
+    assert "0 new, 2 replaced, 998 already stored" in table("ingest", "t", "second.npz")
     now = items()
     assert now[17] == (changed[17].tolist(), int(Y[17]))
     assert now[18] == (X[18].tolist(), int(labels[18]))
@@ -129,7 +129,7 @@ def test_rows_without_ids_never_overwrite_others(digits: Path) -> None:
     np.savez("second.npz", x=X[1000:1200], y=Y[1000:1200])
     said = table("ingest", "t", "second.npz", code=2)
     assert (
-        "second.npz has no ids, so row 0 would be item 0, and the table has another item of that id" in said
+        "second.npz has no ids, so row 0 would be item 0, and the table has another item with that id" in said
     )
     assert "--first-id" in said
     assert "Stopped before the first row of second.npz" in said
@@ -162,16 +162,16 @@ def test_what_is_learned_again_where_an_id_comes_twice() -> None:
     np.savez("a.npz", x=X[:6], y=Y[:6], ids=["a", "b", "a", "a", "c", "b"])
     table("create", "t")
     table("ingest", "t", "a.npz")
-    assert "6 there already" in table("ingest", "t", "a.npz", "--resume")
+    assert "6 already stored" in table("ingest", "t", "a.npz", "--resume")
     said = table("ingest", "t", "a.npz")  # each row of "a" and "b" differs from the one that is there
-    assert "5 replaced, 1 there already" in said
+    assert "5 replaced, 1 already stored" in said
     with HashTable.open("t", mode="read") as opened:
         assert opened.stats().n_seen == 6 + 5
     assert items() == {one: (X[i].tolist(), int(Y[i])) for one, i in (("a", 3), ("c", 4), ("b", 5))}
     assert "several rows of one id" in table("ingest", "--help").replace("│ ", "")
 
 
-def test_codes_are_made_anew_at_the_end() -> None:
+def test_items_are_re_encoded_at_the_end() -> None:
     np.savez("rows.npz", x=X[:600], y=Y[:600])
     np.save("more.npy", X[600:700])
 
@@ -182,20 +182,20 @@ def test_codes_are_made_anew_at_the_end() -> None:
 
     learning = ["rows.npz", "--batch", "200", "--again"]
     table("create", "t", "--bits", 32)
-    assert "all codes are of the functions of now" in table("ingest", "t", *learning)
+    assert "all codes are current" in table("ingest", "t", *learning)
     assert alive(*learning) == 1
     assert alive(*learning, "--no-refresh") > 1
     assert alive("more.npy", "--first-id", "600", "--no-learn") > 1
     assert alive("more.npy", "--first-id", "600", "--no-learn", "--refresh") == 1
     assert alive(*learning, "--policy", "never") > 1
-    assert "makes them anew" in table("ingest", "t", *learning, "--policy", "never")
+    assert "re-encodes them" in table("ingest", "t", *learning, "--policy", "never")
     assert alive(*learning, "--policy", "never", "--refresh") == 1
     table("create", "u", "--no-features")
-    assert "of older functions" in table("ingest", "u", "rows.npz", "--batch", 200)
+    assert "of the codes are stale" in table("ingest", "u", "rows.npz", "--batch", 200)
 
 
 @pytest.mark.skipif(not hasattr(signal, "SIGTERM") or os.name == "nt", reason="signals of POSIX")
-def test_stopped_while_codes_are_made_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_stopped_while_items_are_re_encoded(monkeypatch: pytest.MonkeyPatch) -> None:
     np.savez("rows.npz", x=X[:600], y=Y[:600])
     table("create", "t", "--bits", 32)
     refresh = HashTable.refresh
@@ -208,11 +208,10 @@ def test_stopped_while_codes_are_made_anew(monkeypatch: pytest.MonkeyPatch) -> N
         patch.setattr(HashTable, "refresh", interrupted)
         said = table("ingest", "t", "rows.npz", "--batch", 200, code=128 + signal.SIGINT)
     assert (
-        "All rows are stored, but some codes are of older functions still: `hashstream table refresh t`"
-        in said
+        "All rows are stored, but some items are stale: `hashstream table refresh t` re-encodes them." in said
     )
-    assert "600 there already" in (said := table("ingest", "t", "rows.npz", "--batch", 200))
-    assert "all codes are of the functions of now" in said
+    assert "600 already stored" in (said := table("ingest", "t", "rows.npz", "--batch", 200))
+    assert "all codes are current" in said
 
 
 def test_storing_without_learning(digits: Path) -> None:
@@ -220,7 +219,7 @@ def test_storing_without_learning(digits: Path) -> None:
     said = table("ingest", "t", "more.npy", "--first-id", 1000, code=2)
     assert "FCOH learns from labels, and more.npy has none: name them with --label" in said
     assert "100 new" in table("ingest", "t", "more.npy", "--first-id", 1000, "--no-learn")
-    assert "100 there already" in table("ingest", "t", "more.npy", "--first-id", 1000, "--no-learn")
+    assert "100 already stored" in table("ingest", "t", "more.npy", "--first-id", 1000, "--no-learn")
     assert items()[1042] == (X[1042].tolist(), None)
     with HashTable.open("t") as opened:
         assert opened.stats().n_seen == 1000
@@ -233,13 +232,15 @@ def test_a_bad_row_is_told_with_its_place_and_what_is_stored() -> None:
     table("create", "t")
     said = table("ingest", "t", "bad.npz", "--batch", 100, code=2)
     assert "feature 5 of row 333 is nan" in said
-    assert "Stopped behind row 299 of bad.npz: its first 300 rows are stored." in said
+    assert "Stopped after row 299 of bad.npz: its first 300 rows are stored." in said
     assert len(items()) == 300
     np.savez("narrow.npz", x=X[:5, :9], y=Y[:5])
     assert "9" in table("ingest", "t", "narrow.npz", "--first-id", 900, code=2)
     assert "there is no file none.npz" in table("ingest", "t", "none.npz", code=2)
-    assert "--resume passes over" in table("ingest", "t", "bad.npz", "--resume", "--again", code=2)
-    assert "there is no folder nowhere" in table("ingest", "nowhere", "bad.npz", code=2)
+    assert "resume skips stored rows" in table("ingest", "t", "bad.npz", "--resume", "--again", code=2)
+    assert "nowhere does not exist: create a table with `hashstream table create nowhere`" in table(
+        "ingest", "nowhere", "bad.npz", code=2
+    )
     Path("empty").mkdir()
     assert "empty is not a table" in table("ingest", "empty", "bad.npz", code=2)
 
@@ -251,27 +252,60 @@ def test_data_sets_by_name() -> None:
     assert "5 queries against 1,797 items" in table("search", "t", "digits", "--first", 5)
 
 
-def test_policies_as_people_type_them() -> None:
-    for text, kind in (("eager", Eager), ("gated", Gated), ("lazy", Lazy), ("never", Never)):
-        assert type(policy_of(text)) is kind
-    assert policy_of("Every:7") == Every(7)
-    assert policy_of("projected:9") == Projected(9)
-    assert policy_of("gated:0.25") == Gated(theta=0.25)
-    share = policy_of("lazy:0.5")
-    assert isinstance(share, Lazy)
-    assert share.share == 0.5
-    for text, says in (("sometimes", "it has to be eager"), ("eager:3", "takes no number"), ("every:0", "at least 1"),
-                       ("every:x", "colon .* a whole number"), ("lazy:much", "colon .* a number")):  # fmt: skip
-        with pytest.raises(ValueError, match=says):
-            policy_of(text)
+def test_settings_are_stored_and_by_default_kept() -> None:
     np.savez("rows.npz", x=X[:600], y=Y[:600])
-    table("create", "t")
-    table("ingest", "t", "rows.npz", "--batch", 100, "--policy", "eager", "--durability", "fast")
+
+    def stored() -> tuple[Policy, str]:
+        with HashTable.open("t", mode="read") as opened:
+            return opened.settings.policy, opened.settings.durability
+
+    table("create", "t", "--policy", "Every:7", "--durability", "fast")
+    assert stored() == (Every(7), "fast")
+    table("ingest", "t", "rows.npz", "--batch", 100)
+    assert stored() == (Every(7), "fast")
+    with HashTable.open("t", mode="read") as opened:
+        assert len(opened.stats().versions) == 6  # a policy was chosen, so nothing is re-encoded at the end
+    for text, policy in (("lazy:0.5", Lazy(share=0.5)), ("never", Never()), ("eager", Eager())):
+        table("ingest", "t", "rows.npz", "--policy", text, "--resume")
+        assert stored() == (policy, "fast")
+    table("ingest", "t", "rows.npz", "--again", "--batch", 100, "--durability", "full")
+    assert stored() == (Eager(), "full")
     with HashTable.open("t", mode="read") as opened:
         assert len(opened.stats().versions) == 1
+    assert "settings policy Eager(), durability full" in table("stats", "t")
+    table("create", "u", "--policy", "projected:9")
+    assert "policy Projected(k=9, ridge=0.001)" in table("stats", "u")
+    with HashTable.open("u", mode="read") as opened:
+        assert not opened.keeps_features
+
+
+def test_settings_that_are_refused_change_nothing() -> None:
+    np.savez("rows.npz", x=X[:600], y=Y[:600])
+    table("create", "t", "--policy", "every:3")
+    for text, says in (
+        ("sometimes", "there is no policy 'sometimes': choose from eager, every,"),
+        ("eager:3", "takes no number"),
+        ("every:0", "at least 1"),
+        ("every:x", "after the colon, must be a whole number"),
+        ("lazy:much", "after the colon, must be a number"),
+    ):
+        assert says in table("ingest", "t", "rows.npz", "--policy", text, code=2)
+        assert says in table("create", "u", "--policy", text, code=2)
     refusal = table("ingest", "t", "rows.npz", "--policy", "projected:5", code=2)
     assert "Projected does not suit" in refusal
-    assert "t, where features are kept" in refusal
+    assert "t, where features are stored" in refusal
+    assert "Every needs features" in table("create", "u", "--policy", "every:5", "--no-features", code=2)
+    assert "slow" in table("ingest", "t", "rows.npz", "--durability", "slow", code=2)
+    with HashTable.open("t", mode="read") as opened:
+        assert opened.settings.policy == Every(3)
+        assert len(opened) == 0
+    assert not Path("u").exists()
+
+
+@pytest.mark.parametrize("command", ["create", "ingest"])
+def test_the_help_says_that_settings_are_stored(command: str) -> None:
+    said = " ".join(table(command, "--help").replace("│", " ").split())
+    assert said.count("Stored with the table; by default as stored") == 2
 
 
 def test_without_features() -> None:
@@ -279,8 +313,8 @@ def test_without_features() -> None:
     table("create", "t", "--no-features")
     table("ingest", "t", "rows.npz", "--batch", 100)
     said = table("ingest", "t", "rows.npz", code=2)  # nobody can tell whether these are the same rows
-    assert "the table has an item of that id" in said
-    assert "go on where an earlier run stopped with --resume" in said
-    assert "600 there already" in table("ingest", "t", "rows.npz", "--resume")
-    assert "no features are kept" in table("search", "t", "--like", 3, code=2)
+    assert "the table has an item with that id" in said
+    assert "skip what an earlier run has stored (resume, --resume)" in said
+    assert "600 already stored" in table("ingest", "t", "rows.npz", "--resume")
+    assert "--like needs features, and this table stores none" in table("search", "t", "--like", 3, code=2)
     assert "3 queries against 600 items" in table("search", "t", "rows.npz", "--first", 3)

@@ -51,7 +51,7 @@ def test_rows_without_a_label_are_stored_and_searched(kind: str, words: bool) ->
         assert opened.hasher.n_seen_ == KEPT.sum()
         assert isinstance(opened.hasher, hs.FCOH)
         _, ids = opened.search(X[:40], 5)
-    assert "300 there already" in table("ingest", "t", file)
+    assert "300 already stored" in table("ingest", "t", file)
     queries = write(kind, words, slice(0, 40))
     said = table("search", "t", queries, "-k", 5)
     labels = np.array([-1 if label is None else y for label, y in zip(wanted, Y, strict=False)])
@@ -98,7 +98,7 @@ def test_a_matrix_with_empty_cells() -> None:
     table("ingest", "t", *options)
     held = items()
     assert [held[i][1] is None for i in range(60)] == [i % 3 == 0 for i in range(60)]
-    assert "60 there already" in table("ingest", "t", *options)
+    assert "60 already stored" in table("ingest", "t", *options)
     assert "answers to queries with a label" in table("search", "t", *options)
     assert "3 queries" in table("search", "t", "--like", "0,1,2")
 

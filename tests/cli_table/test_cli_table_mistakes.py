@@ -54,7 +54,7 @@ def test_a_number_that_is_none_is_named_by_its_row_in_the_file(digits: Path) -> 
     bad = X[:500].copy()
     bad[333, 5] = np.nan
     np.savez("bad.npz", x=bad, y=Y[:500], ids=np.arange(2000, 2500))
-    said = "bad.npz: feature 5 of row 333 is nan: each has to be a finite number"
+    said = "bad.npz: feature 5 of row 333 is nan: features must be finite"
     assert said in table("ingest", "t", "bad.npz", "--batch", 100, code=2)
     assert said in table("search", "t", "bad.npz", code=2)
     bad[333, 5] = -np.inf
@@ -87,23 +87,24 @@ def test_labels_as_bytes_are_text() -> None:
     assert items()[0][1] == "caf\u00e9"
 
 
-def test_check_without_features_does_not_claim_to_have_made_codes() -> None:
+def test_check_without_features_does_not_claim_to_have_re_encoded() -> None:
     table("create", "t", "--no-features")
     np.savez("rows.npz", x=X[:40], y=Y[:40])
     table("ingest", "t", "rows.npz")
-    assert "no code was made again, since no features are kept" in table("check", "t")
+    assert "no code was re-encoded, since no features are stored" in table("check", "t")
 
 
 def test_ids_to_remove(digits: Path) -> None:
     assert "there is no file none.txt" in table("remove", "t", "--ids", "none.txt", code=2)
     assert "there is no file none.npy" in table("remove", "t", "--ids", "none.npy", code=2)
-    assert "first.npz ends in .npz: ids are an .npy file, or text with one a line" in table(
-        "remove", "t", "--ids", "first.npz", code=2
+    assert (
+        "first.npz ends in .npz: ids are read from an .npy file, or from text with one id per line"
+        in table("remove", "t", "--ids", "first.npz", code=2)
     )
     Path("bytes.txt").write_bytes(bytes(range(128, 256)))
-    assert "bytes.txt cannot be read as text in UTF-8" in table("remove", "t", "--ids", "bytes.txt", code=2)
+    assert "bytes.txt is not a valid text file in UTF-8" in table("remove", "t", "--ids", "bytes.txt", code=2)
     np.save("rows.npy", X[:30])
     said = table("remove", "t", "--ids", "rows.npy", code=2)
-    assert "rows.npy has shape (30, 64) and holds float32: ids are one row of whole numbers or text" in said
-    assert "1 item removed, 999 are left." in table("remove", "t", 3)
+    assert "rows.npy has shape (30, 64) and holds float32: ids must be 1-D, whole numbers or strings" in said
+    assert "1 item removed, 999 left." in table("remove", "t", 3)
     assert "1 query against 999 items" in table("search", "t", "--like", "4,", "-k", 1)

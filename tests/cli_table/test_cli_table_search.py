@@ -31,7 +31,7 @@ def test_answers_are_the_tables_own(digits: Path) -> None:
     assert first in said
     assert "query 19 id" in said
     assert "query 20 id" not in said
-    assert "... and 80 queries more" in said
+    assert "... and 80 more queries" in said
 
     table("search", "t", "queries.npz", "-k", 7, "--out", "new/answers.csv")
     with open("new/answers.csv") as file:
@@ -87,11 +87,11 @@ def test_like_an_item_of_the_table(digits: Path) -> None:
     assert "query 17 id 17" in said
     assert "query 18 id 18" in said
     assert "not in the table: 5000" in table("search", "t", "--like", "17,5000", code=2)
-    assert "not in the table: 'x'" in table("search", "t", "--like", "x", code=2)
-    assert "say what to look for" in table("search", "t", code=2)
-    assert "say what to look for" in table("search", "t", "first.npz", "--like", 3, code=2)
+    assert "not in the table: x" in table("search", "t", "--like", "x", code=2)
+    assert "give what to search for" in table("search", "t", code=2)
+    assert "give what to search for" in table("search", "t", "first.npz", "--like", 3, code=2)
     assert "--radius counts bits" in table("search", "t", "first.npz", "--radius", 2, "--asymmetric", code=2)
-    assert "it has to be .csv or .npz" in table("search", "t", "first.npz", "--out", "a.txt", code=2)
+    assert "it must be .csv or .npz" in table("search", "t", "first.npz", "--out", "a.txt", code=2)
 
 
 def test_labels_of_several_columns() -> None:
@@ -100,7 +100,7 @@ def test_labels_of_several_columns() -> None:
     np.savez("rows.npz", x=X[:400], y=Z[:400])
     table("create", "t", "--bits", 32)
     table("ingest", "t", "rows.npz", "--batch", 200)
-    assert "400 there already" in table("ingest", "t", "rows.npz", "--batch", 200)
+    assert "400 already stored" in table("ingest", "t", "rows.npz", "--batch", 200)
     table("search", "t", "rows.npz", "--first", 4, "-k", 2, "--out", "answers.npz")
     with np.load("answers.npz") as answers:
         assert answers["labels"].shape == (4, 2, 3)

@@ -17,9 +17,8 @@ from tests.table.write_format import FORMATS, TABLES, answers
 
 import hashstream as hs
 from hashstream.table import HashTable, TableError
-from hashstream.table.storage.folder import commit_marker as witness
-from hashstream.table.storage.folder import database as manifest
-from hashstream.table.storage.folder import segments as file_segments
+from hashstream.table.storage.folder import commit_marker, database, segments
+from hashstream.table.storage.folder.records import FORMAT
 
 STORED = sorted(FORMATS.glob("*/*.zip"))
 
@@ -60,13 +59,14 @@ def test_a_stored_table_answers_as_ever(tmp_path: Path, stored: Path, mode: str)
 
 
 def test_the_present_format_is_stored_and_small() -> None:
-    present = [path for path in STORED if path.parent.name == str(manifest.FORMAT)]
+    present = [path for path in STORED if path.parent.name == str(FORMAT)]
     assert {path.stem for path in present} == {make.__name__ for make in TABLES}, (
         "a new format needs its tables: python -m tests.table.write_format"
     )
     assert max(path.stat().st_size for path in present) < 50_000
     assert all(path.with_suffix(".json").stat().st_size < 50_000 for path in present)
-    assert file_segments.FORMAT == witness.FORMAT == manifest.FORMAT == 1  # or say here which belong together
+    # or say here which belong together
+    assert segments.FORMAT == commit_marker.FORMAT == database.FORMAT == FORMAT == 2
 
 
 @pytest.fixture
@@ -76,36 +76,64 @@ def table_folder(tmp_path: Path) -> Path:
     return tmp_path / "t"
 
 
+def set_format(path: Path, number: int) -> None:
+    """Write another number where a file of a table says of which format it is."""
+    if path.name == "table.sqlite":
+        with sqlite3.connect(path) as db:
+            db.execute(f"PRAGMA user_version = {number}")
+        db.close()
+    else:
+        raw = bytearray(path.read_bytes())
+        raw[8:12] = number.to_bytes(4, "little")
+        path.write_bytes(raw)
+
+
+def refused(folder: Path, mode: str, said: str) -> None:
+    """Opening the folder raises a TableError that says so, and changes nothing."""
+    before = {one.name: one.read_bytes() for one in folder.iterdir() if one.name != "lock"}
+    with pytest.raises(TableError, match=said):
+        HashTable.open(folder, mode=mode)
+    after = {one.name: one.read_bytes() for one in folder.iterdir() if one.name != "lock"}
+    assert {name: after[name] for name in before} == before
+
+
 @pytest.mark.parametrize("mode", ["write", "read"])
 @pytest.mark.parametrize("name", ["table.sqlite", "features-000000.seg", "commit-marker"])
 def test_a_newer_format_is_refused_with_a_sentence(table_folder: Path, name: str, mode: str) -> None:
     """In every file that has a number, and nothing is changed by the refusal."""
-    path = table_folder / name
-    if name == "table.sqlite":
-        with sqlite3.connect(path) as db:
-            db.execute("PRAGMA user_version = 2")
-        db.close()
-    else:
-        raw = bytearray(path.read_bytes())
-        raw[8:12] = (2).to_bytes(4, "little")
-        path.write_bytes(raw)
-    before = {one.name: one.read_bytes() for one in table_folder.iterdir() if one.name != "lock"}
-    said = rf"{name} has format 2; this version of hashstream reads up to 1: update hashstream"
-    with pytest.raises(TableError, match=said):
-        HashTable.open(table_folder, mode=mode)
-    after = {one.name: one.read_bytes() for one in table_folder.iterdir() if one.name != "lock"}
-    assert {name: after[name] for name in before} == before
+    newer = FORMAT + 1
+    set_format(table_folder / name, newer)
+    said = rf"{name} has format {newer}; this version of hashstream reads format {FORMAT}: update hashstream"
+    refused(table_folder, mode, said)
+
+
+@pytest.mark.parametrize("mode", ["write", "read"])
+@pytest.mark.parametrize("name", ["table.sqlite", "features-000000.seg"])
+def test_format_1_is_refused_with_a_sentence(table_folder: Path, name: str, mode: str) -> None:
+    """It was never released, so there is nothing that reads it."""
+    set_format(table_folder / name, 1)
+    refused(
+        table_folder,
+        mode,
+        rf"{name} has format 1, .* never released; .* format {FORMAT}: create the table again",
+    )
+
+
+@pytest.mark.parametrize("mode", ["write", "read"])
+def test_a_format_that_no_table_has_is_called_damage(table_folder: Path, mode: str) -> None:
+    set_format(table_folder / "table.sqlite", 0)
+    refused(table_folder, mode, r"table\.sqlite is damaged: its format is 0")
 
 
 def test_a_saved_hasher_of_a_newer_format_is_refused_with_a_sentence(
     table_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The manifest holds hashers in the format of `hashstream.save`, which has a number of its own."""
+    """The database holds hashers in the format of `hashstream.save`, which has a number of its own."""
     from hashstream.hashers import serialization
 
     with monkeypatch.context() as newer:
         newer.setattr(serialization, "FORMAT_VERSION", 2)
         shutil.rmtree(table_folder)
         HashTable.open(table_folder, hs.LSH(8, random_state=0)).close()
-    with pytest.raises(TableError, match=r"manifest\.sqlite: a saved hasher .*format version 2"):
+    with pytest.raises(TableError, match=r"table\.sqlite: a saved hasher .*format version 2"):
         HashTable.open(table_folder)

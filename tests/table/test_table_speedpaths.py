@@ -1,4 +1,4 @@
-"""What makes the table fast, each compared with the plain way: one sync a commit, lean encoding, many parts in one search."""
+"""What makes the table fast, against the plain way: one sync a commit, lean encoding, many parts in one search."""
 
 from __future__ import annotations
 

@@ -4,7 +4,7 @@
 
 Run once for each format that is released, before it is released, and never again: it writes to
 `tests/table/formats/<format>/`, and refuses where there is such a folder (`--again` for a format that nobody has yet).
-Every table is a zip of its folder; beside it, a JSON file has what was asked and what was answered.
+Every table is a zip of its folder; a JSON file of the same name has what was asked and what was answered.
 """
 
 from __future__ import annotations
@@ -47,10 +47,12 @@ def answers(table: HashTable, Q: np.ndarray) -> dict[str, Any]:
         "versions": items.versions.tolist(),
         "labels": items.labels,
         "features": None if items.features is None else items.features.astype("<f8").tobytes().hex(),
-        "search": [found.tolist(), far.tolist()],
+        "search": [far.tolist(), found.tolist()],
         "radius": [offsets.tolist(), near_far.tolist(), near.tolist()],
         "newest": table.stats().newest_version,
         "seen": table.stats().n_seen,
+        "sample": table._state.sample.items()[0].tolist(),
+        "settings": table.settings.to_fields(),
     }
 
 
@@ -59,7 +61,7 @@ def queries(table: HashTable, n: int = 4) -> np.ndarray:
     candidates = rows(np.random.default_rng(77), 4000)[0]
     clear = np.ones(len(candidates), bool)
     for encoder in table._state.view.encoders.values():
-        values = np.abs(encoder.decision_function(candidates.astype(encoder.dtype_)))
+        values = np.abs(encoder.decision_function(candidates.astype(encoder.dtype)))
         clear &= values.min(axis=1) > MARGIN * values.max(axis=1)
     return candidates[clear][:n]
 
@@ -91,7 +93,7 @@ def plain(path: Path) -> tuple[HashTable, bool]:
 
 
 def named(path: Path) -> tuple[HashTable, bool]:
-    """Strings as ids and labels, in float64; drawn together into an image by a compaction."""
+    """Strings as ids and labels, in float64; compacted, so that a checkpoint holds all items."""
     table = _filled(path, hs.LSH(12, random_state=1), Every(2), "str")
     table.compact()
     return table, True
@@ -136,7 +138,7 @@ def write(make: Make, target: Path) -> None:
 def main(arguments: list[str]) -> int:
     target = FORMATS / str(FORMAT)
     if target.exists() and "--again" not in arguments:
-        print(f"{target} is there: tables of a released format are never written again")
+        print(f"{target} exists: tables of a released format are never written again")
         return 1
     target.mkdir(parents=True, exist_ok=True)
     with warnings.catch_warnings():

@@ -19,6 +19,7 @@ from hashstream.cli.table_common import (
     refreshed,
     say,
     stopping,
+    to_store,
     work_bar,
 )
 from hashstream.cli.table_ingest import ingest
@@ -88,10 +89,9 @@ def create(
         HashTable.open(
             folder,
             hasher,
-            policy=policy,
-            durability=durability and durability.value,
             keep_features=False if no_features else None,
             sample_size=sample,
+            **to_store(policy, durability),
         ).close()
         say(f"{folder}: an empty table, {name}, {bits} bits.")
 
@@ -133,9 +133,9 @@ def remove(
     If an id is not in the table, nothing is removed.
     """
     with failing(), opened(folder) as table:
-        if not ids and file is None:
+        texts = [*(ids or []), *([] if file is None else read_ids(file))]
+        if not texts:
             raise ValueError("give what to remove: ids, or --ids FILE")
-        texts = [*(ids or []), *(read_ids(file) if file is not None else [])]
         try:
             found = find_ids(table, texts, missing_ok=missing_ok)
         except KeyError as error:

@@ -22,7 +22,7 @@ from hashstream.terminal import load_with_bar
 
 __all__ = [
     "ERRORS", "Durability", "DurabilityOption", "FeatureColumns", "Folder", "IdColumn", "LabelColumn", "NoHeader",
-    "PolicyOption", "Text", "failing", "open_source", "opened", "refreshed", "say", "stopping", "work_bar",
+    "PolicyOption", "Text", "failing", "open_source", "opened", "refreshed", "say", "stopping", "to_store", "work_bar",
 ]  # fmt: skip
 
 
@@ -81,9 +81,9 @@ PolicyOption = Annotated[
 DurabilityOption = Annotated[
     Durability | None,
     typer.Option(
-        help="full: a stored batch survives kill -9 and, as far as fsync goes, a power loss. fast: it survives kill -9; "
-        "a power loss during the command may take the last batches. Stored with the table; by default as stored, full "
-        "for a new table.",
+        help="full: a stored batch survives kill -9 and, as far as fsync goes, a power loss. fast: it survives "
+        "kill -9; a power loss during the command may take the last batches. Stored with the table; by default as "
+        "stored, full for a new table.",
         show_default=False,
     ),
 ]
@@ -110,6 +110,11 @@ def open_source(name: str, *, quiet: bool = False, **columns: Any) -> RowSource:
         raise ValueError(f"{name} is a data set, not a file: it has no columns to choose from")
     data = datasets.load(name) if quiet else load_with_bar(name, console)
     return ArrayRows(name, data.X, y=data.y, dtype=columns["dtype"], text=columns["text"])
+
+
+def to_store(policy: str | None, durability: Durability | None) -> dict[str, Any]:
+    """Settings for `HashTable.open`, which stores those that are not None."""
+    return {"policy": policy, "durability": None if durability is None else durability.value}
 
 
 @contextmanager

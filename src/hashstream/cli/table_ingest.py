@@ -27,6 +27,7 @@ from hashstream.cli.table_common import (
     refreshed,
     say,
     stopping,
+    to_store,
     work_bar,
 )
 from hashstream.datasets.rows import RowSource
@@ -98,7 +99,7 @@ def ingest(
     changed replaces what is stored. If files have several rows of one id, the last one stays, and the earlier ones
     count as changes: the same command learns from all of them again, unless --resume is given.
     """
-    with failing(), opened(folder, policy=policy, durability=durability and durability.value) as table:
+    with failing(), opened(folder, **to_store(policy, durability)) as table:
         work = FileIngest(
             table, batch=batch, learn=not no_learn, resume=resume, again=again, first_id=first_id
         )

@@ -154,13 +154,14 @@ def _ask(
             check_file_rows(source, rows)
             Q = rows.X[:left]
             clock = time.perf_counter()
-            if radius is None:
-                answers = table.search(Q, k, asymmetric=asymmetric, include=("labels",))
-            else:
-                answers = table.search_radius(Q, radius, include=("labels",))
+            found = (
+                table.search(Q, k, asymmetric=asymmetric, include=("labels",))
+                if radius is None
+                else table.search_radius(Q, radius, include=("labels",))
+            )
             taken += time.perf_counter() - clock
             names = np.arange(rows.first, rows.first + len(Q)) if rows.ids is None else rows.ids[: len(Q)]
-            parts.append(Answers.of(names, answers))
+            parts.append(Answers.of(names, found))
             if rows.y is not None:
                 labels.append(rows.y[: len(Q)])
             bar.update(task, completed=rows.read)
