@@ -1,4 +1,4 @@
-"""Folders in which data sets are looked for."""
+"""The folders that are searched for data sets."""
 
 from __future__ import annotations
 

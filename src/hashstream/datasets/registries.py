@@ -94,7 +94,7 @@ class Npm(Package):
     registry, pattern = "npm", "*.tgz"
 
     def command(self) -> tuple[str, ...]:
-        # One attempt and a minute: without a network nobody should wait for npm's retries.
+        # One attempt and a minute: do not wait for npm's retries without a network.
         options = ("--ignore-scripts", "--silent", "--fetch-retries=0", "--fetch-timeout=60000")
         return ("npm", "pack", self.package, *options)
 

@@ -1,4 +1,4 @@
-"""A new figure, and the look that all figures share. Only here is matplotlib needed before something is drawn."""
+"""A new figure, and the appearance that all figures share."""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from hashstream.evaluate.protocols.protocol import Curves, Protocol
-from hashstream.evaluate.protocols.task import PreparedDataset, Streamed, Task, ask, judge
+from hashstream.evaluate.protocols.task import PreparedDataset, Streamed, Task, score, score_codes
 from hashstream.evaluate.scores import Ties
 
 __all__ = ["RECOVERED", "Drift"]
@@ -68,12 +68,12 @@ class Drift(Protocol):
             return kept[moved]
 
         def scores_at(hasher: Streamed, n_train: int) -> dict[str, float]:
-            scores = judge(hasher, *world(moved=n_train > change), ties=ties, radius=RADIUS, k=K)
+            scores = score(hasher, *world(moved=n_train > change), ties=ties, radius=RADIUS, k=K)
             if n_train == change:
                 queries, (searched, labels) = world(moved=True)
-                scores["moved mAP"] = ask(hasher, queries, (hasher.transform(searched), labels), ties=ties)[
-                    "mAP"
-                ]
+                scores["moved mAP"] = score_codes(
+                    hasher, queries, (hasher.transform(searched), labels), ties=ties
+                )["mAP"]
             return scores
 
         pieces = part(split.stream[:change], moved=False), part(split.stream[change:], moved=True)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from hashstream.evaluate.auc import auc
 from hashstream.evaluate.protocols.protocol import Curves, Protocol
-from hashstream.evaluate.protocols.task import PreparedDataset, Streamed, Task, judge
+from hashstream.evaluate.protocols.task import PreparedDataset, Streamed, Task, score
 from hashstream.evaluate.scores import Ties
 
 __all__ = ["Paper"]
@@ -47,7 +47,7 @@ class Paper(Protocol):
         database = data.X[split.retrieval], data.y[split.retrieval]
 
         def scores_at(hasher: Streamed, n_train: int) -> dict[str, float]:
-            return judge(hasher, queries, database, ties=ties, at=AT, radius=RADIUS, k=K)
+            return score(hasher, queries, database, ties=ties, at=AT, radius=RADIUS, k=K)
 
         return Task(data.X[split.stream], data.y[split.stream], scores_at, ties)
 

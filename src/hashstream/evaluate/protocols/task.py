@@ -25,11 +25,11 @@ __all__ = [
     "PreparedDataset",
     "Streamed",
     "Task",
-    "ask",
     "encode",
-    "judge",
     "metric_row",
     "run_stream",
+    "score",
+    "score_codes",
 ]
 
 WITHOUT_TIES = ("_seconds", "_rows")
@@ -134,7 +134,7 @@ class Task:
     ties: Ties
 
 
-def judge(
+def score(
     hasher: Streamed,
     queries: tuple[np.ndarray, np.ndarray],
     database: tuple[np.ndarray, np.ndarray],
@@ -146,7 +146,7 @@ def judge(
 ) -> dict[str, float]:
     """The metrics of `retrieval` for queries (X, y) against a database (X, y), and `encode_seconds` of the latter."""
     codes, encode_seconds = encode(hasher, database[0])
-    scores = ask(hasher, queries, (codes, database[1]), ties=ties, at=at, radius=radius, k=k)
+    scores = score_codes(hasher, queries, (codes, database[1]), ties=ties, at=at, radius=radius, k=k)
     return {**scores, "encode_seconds": encode_seconds}
 
 
@@ -157,7 +157,7 @@ def encode(hasher: Streamed, X: np.ndarray) -> tuple[np.ndarray, float]:
     return codes, time.perf_counter() - clock
 
 
-def ask(
+def score_codes(
     hasher: Streamed,
     queries: tuple[np.ndarray, np.ndarray],
     database: tuple[np.ndarray, np.ndarray],

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from hashstream.evaluate.protocols.protocol import Protocol
-from hashstream.evaluate.protocols.task import PreparedDataset, Streamed, Task, ask, encode
+from hashstream.evaluate.protocols.task import PreparedDataset, Streamed, Task, encode, score_codes
 from hashstream.evaluate.scores import Ties
 
 __all__ = ["UnseenClasses"]
@@ -69,7 +69,7 @@ class UnseenClasses(Protocol):
             scores = {
                 f"{who} {name}": value
                 for who, queries in groups.items()
-                for name, value in ask(
+                for name, value in score_codes(
                     hasher, queries, (codes, y), ties=ties, at=AT, radius=RADIUS, k=K
                 ).items()
             }

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from hashstream.evaluate.protocols.protocol import Protocol
-from hashstream.evaluate.protocols.task import PreparedDataset, Streamed, Task, judge
+from hashstream.evaluate.protocols.task import PreparedDataset, Streamed, Task, score
 from hashstream.evaluate.scores import Ties
 
 __all__ = ["Validation"]
@@ -51,7 +51,7 @@ class Validation(Protocol):
         database = data.X[stream[rest]], y[rest]
 
         def scores_at(hasher: Streamed, n_train: int) -> dict[str, float]:
-            return judge(hasher, queries, database, ties=ties, at=AT, radius=RADIUS, k=K)
+            return score(hasher, queries, database, ties=ties, at=AT, radius=RADIUS, k=K)
 
         return Task(*database, scores_at, ties)
 
