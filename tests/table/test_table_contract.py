@@ -138,7 +138,7 @@ def test_an_id_again_replaces_and_a_removed_one_is_gone(table: HashTable) -> Non
 
 
 def test_adding_needs_functions_and_does_not_move_them(table: HashTable) -> None:
-    with pytest.raises(TableError, match="has not learned .*so it cannot encode: .*ingest a batch"):
+    with pytest.raises(TableError, match=r"has not learned .*so it cannot encode: .*ingest a batch"):
         table.add([1], X[:1])
     table.ingest(np.arange(10), X[:10], Y[:10])
     before = table.hasher.projection_.tobytes()

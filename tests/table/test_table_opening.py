@@ -90,7 +90,7 @@ def test_a_folder_that_exists_needs_no_hasher_and_takes_no_other(tmp_path: Path)
         HashTable.open(tmp_path / "t", hs.FCOH(n_bits=21, random_state=3, batch_size=8))
     with pytest.raises(TableError, match="created with FCOH, not with LSH"):
         HashTable.open(tmp_path / "t", hs.LSH(n_bits=20))
-    with pytest.raises(TableError, match="Projected does not suit .*, where features are stored"):
+    with pytest.raises(TableError, match=r"Projected does not suit .*, where features are stored"):
         HashTable.open(tmp_path / "t", policy=Projected())
     with pytest.raises(TableError, match="keep_features=True"):
         HashTable.open(tmp_path / "t", keep_features=False)
