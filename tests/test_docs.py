@@ -16,15 +16,12 @@ from hashstream.hashers import registry
 
 ROOT = Path(__file__).parents[1]
 PAGES = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").glob("*.md")), ROOT / "docs/results/README.md"]
-AHEAD = pytest.mark.xfail(
-    reason="shows the interface that HashTable is getting: remove this mark when it is there"
-)
 
 
 @pytest.mark.parametrize(
     "page",
     [
-        pytest.param(page, id=page.name, marks=[AHEAD] if page.name == "table.md" else [])
+        pytest.param(page, id=page.name)
         for page in PAGES
         if ">>> " in page.read_text() and page.name != "README.md"  # which pytest runs itself
     ],

@@ -1,4 +1,4 @@
-"""What makes the table fast, against the plain way: one sync a commit, lean encoding, many parts in one search."""
+"""Fast paths of the table, compared with the plain way: one sync per commit, lean encoding, many parts per search."""
 
 from __future__ import annotations
 

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import tempfile
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
 import hashstream as hs
-from hashstream.hashers.base import initial_projection
-from hashstream.table.policies import Facts, Policy
+from hashstream.hashers import FeatureMapLike
+from hashstream.hashers.projections import initial_projection
+from hashstream.table import Facts, Policy
 
 
 def stream(n: int) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
@@ -51,7 +53,7 @@ class PrincipalDirections(hs.OnlineHasher):
         *,
         batch_size: int = 100,
         init: NDArray[np.float64] | None = None,
-        feature_map: object = None,
+        feature_map: FeatureMapLike = None,
         random_state: int | None = None,
     ) -> None:
         self.n_bits = n_bits
@@ -69,24 +71,18 @@ class PrincipalDirections(hs.OnlineHasher):
         return 1
 
 
+@hs.table.register
+@dataclass(frozen=True)
 class WhenDoubled(Policy):
-    """A policy of the user's own: refresh when the stream has doubled since the last refresh."""
+    """A policy of the user's own: re-encode when the stream has doubled since the last time."""
 
-    def __init__(self) -> None:
-        self.rows, self.due = 0, 100
+    first: int = 100
 
-    def wants_refresh(self, facts: Facts) -> bool:
-        self.rows += facts.rows
-        if self.rows < self.due or not facts.moved:
-            return False
-        self.due = 2 * self.rows
-        return True
-
-    def state(self) -> dict[str, int]:
-        return {"rows": self.rows, "due": self.due}
-
-    def restore(self, state: dict[str, int]) -> None:
-        self.rows, self.due = state.get("rows", 0), state.get("due", 100)
+    def decide(self, facts: Facts) -> tuple[bool, dict[str, int]]:
+        rows, due = facts.count("rows") + facts.rows, facts.count("due") or self.first
+        if facts.moved and rows >= due:
+            return True, {"rows": rows, "due": 2 * rows}
+        return False, {"rows": rows, "due": due}
 
 
 def keep_a_table(X: NDArray[np.float32], y: NDArray[np.int64], folder: Path) -> int:
@@ -100,8 +96,9 @@ def keep_a_table(X: NDArray[np.float32], y: NDArray[np.int64], folder: Path) -> 
         table.remove([7])
         assert table.stats().n_items == len(table) == 799
     with hs.HashTable.open(folder / "table") as table:
-        hits, distances = table.search(X[800:], k=10)
-        assert hits.shape == distances.shape == (200, 10)
+        hits = table.search(X[800:], k=10, include=("labels",))
+        assert hits.ids.shape == hits.distances.shape == (200, 10)
+        assert hits.labels is not None
         assert table.get([8]).labels == [int(y[8])]
         return len(table)
 
