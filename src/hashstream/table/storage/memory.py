@@ -71,7 +71,9 @@ class MemoryStorage(Storage):
             self._segments.append(batch.X)
             self._segments.settle()
         added = change.added
-        self._since_checkpoint += len(batch.X) if batch.learned else 0
+        if batch.learned:  # as in a folder, where the first batch is checkpointed with its commit
+            first = not self._batches or not self.keep_features
+            self._since_checkpoint = 0 if first else self._since_checkpoint + len(batch.X)
         self._batches.append(StoredBatch(after.seq, added.first_slot, len(batch.X), added.version, batch.y))
 
     def settled(self) -> None:

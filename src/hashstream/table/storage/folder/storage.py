@@ -29,6 +29,7 @@ from hashstream.table.state.change import Batch, Change
 from hashstream.table.state.ids import kind_of
 from hashstream.table.state.labels import label_at
 from hashstream.table.state.state import State
+from hashstream.table.stats import History
 from hashstream.table.storage.base import Storage, StoredBatch
 from hashstream.table.storage.folder.checks import (
     VerifiedBatches,
@@ -452,7 +453,10 @@ class FolderStorage(Storage):
 
     def history(self) -> dict[str, Any] | None:
         with self._reading, (second := self._second()).reading():
-            return second.history()
+            found = second.history()
+        with refusing(self._database.path):
+            History.from_fields(found)
+        return found
 
     # ---- compaction and copies
 
