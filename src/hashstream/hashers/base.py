@@ -10,6 +10,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from copy import deepcopy
 from functools import cache, partial
+from inspect import signature
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -188,13 +189,13 @@ class OnlineHasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         rng = self.rng_ if hasattr(self, "n_seen_") else as_generator(self.random_state)
 
         def learn(before: Self) -> Self:
-            learner = before._learner(rng)
+            learner = before.learner(rng)
             learner._learn_rows(X, y)
             return learner
 
         return on_one_thread(lambda: learn(self))
 
-    def _learner(self, rng: np.random.Generator) -> Self:
+    def learner(self, rng: np.random.Generator) -> Self:
         """A view that may learn: it has a copy of the generator, the only part of the state that is written into."""
         learner = self._view()
         learner.rng_ = copy_generator(rng)
@@ -279,7 +280,7 @@ class OnlineHasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         view = self._view()
         projection: Any = getattr(view, "projection_", None)
         project, model = view._project, None
-        if type(self)._project is OnlineHasher._project:
+        if self.is_projection():
             project = partial(_product, projection)  # the encoders of old versions have to be small
         else:
             view.__dict__.pop("rng_", None)
@@ -346,6 +347,11 @@ class OnlineHasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
     def _project(self, X: np.ndarray) -> np.ndarray:
         return _product(self.projection_, X)
 
+    @classmethod
+    def is_projection(cls) -> bool:
+        """True where the values are X @ projection_ and nothing else."""
+        return cls._project is OnlineHasher._project
+
     # ---- for scikit-learn
 
     @property
@@ -371,7 +377,7 @@ class OnlineHasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
 @cache
 def parameter_names(method: type[OnlineHasher]) -> tuple[str, ...]:
     """Names of a method's parameters, cached: scikit-learn reads its signature at every call."""
-    return tuple(method._get_param_names())
+    return tuple(sorted(signature(method).parameters))
 
 
 def state(estimator: BaseEstimator) -> dict[str, Any]:

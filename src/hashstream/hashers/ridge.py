@@ -303,7 +303,7 @@ class RidgeHash(CodewordHasher):
         other = other._view()
 
         def merged(mine: Self) -> Self:
-            learner = mine._learner(mine.rng_)
+            learner = mine.learner(mine.rng_)
             learner._merge(other)
             return learner
 

@@ -41,7 +41,7 @@ def check_model(hasher: OnlineHasher, where: str = "") -> None:
         return
     sizes = _check_common(hasher, learned, where)
     own = {name: value for name, value in learned.items() if name not in COMMON and name not in OTHERS}
-    projects = type(hasher)._project is OnlineHasher._project and not hasattr(type(hasher), "projection_")
+    projects = hasher.is_projection() and not hasattr(type(hasher), "projection_")
     if projects and "projection_" not in own:
         raise ValueError(f"{where}.projection_ is missing")
     _check_fields(hasher, own, sizes, where)
