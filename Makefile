@@ -1,4 +1,4 @@
-# `make help` says what each target does. Everything runs in .venv, which is made on first use.
+# `make help` lists the targets. Everything runs in .venv, which is created on first use.
 PYTHON ?= python3
 VENV   ?= .venv
 BIN    := $(VENV)/bin
@@ -13,15 +13,15 @@ help:  ## show this list
 
 $(STAMP): pyproject.toml setup.py constraints.txt $(wildcard src/hashstream/_native/*.c src/hashstream/_native/*.h)
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[test,lint]'
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[all,test,lint]'
 	@touch $@
 
-install: $(STAMP)  ## make the virtual environment and install the package into it, compiled kernels included
+install: $(STAMP)  ## create the virtual environment and install the package with all extras and compiled kernels
 
-demo: $(STAMP)  ## stream a real data set through FCOH, watch mAP rise, get two pictures (under two minutes)
+demo: $(STAMP)  ## stream a real data set through FCOH, watch mAP rise, write two pictures (under two minutes)
 	$(BIN)/hashstream demo --out demo-output
 
-test: lint  ## everything that must hold: lint, types, tests, doctests, the README's code
+test: lint  ## lint, types, tests, doctests, the examples of README and docs
 	$(BIN)/python -m pytest -q --numprocesses auto --dist worksteal
 
 lint: $(STAMP)  ## ruff and mypy
@@ -29,23 +29,25 @@ lint: $(STAMP)  ## ruff and mypy
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-perf: $(STAMP)  ## every speed ratio: ours against the literal equations, the floor, faiss and NumPy
+perf: $(STAMP)  ## speed, as ratios to the literal equations, matrix products, faiss and NumPy
 	$(BIN)/hashstream perf fcoh
 	$(BIN)/hashstream perf hamming
 	$(BIN)/hashstream perf methods
 	$(BIN)/hashstream perf table
 	$(BIN)/hashstream perf threads
 	$(BIN)/hashstream perf scales
+	$(BIN)/hashstream perf imports
+	$(BIN)/hashstream perf trace
 
-asan: $(STAMP)  ## the kernels' tests under AddressSanitizer and UndefinedBehaviorSanitizer
+asan: $(STAMP)  ## run the kernels' tests under AddressSanitizer and UndefinedBehaviorSanitizer
 	$(BIN)/python tests/run_asan.py
 
-crash: $(STAMP)  ## kill and interrupt tables, fork them, cut their power and damage their files (some minutes)
+crash: $(STAMP)  ## kill, interrupt and fork tables, simulate power loss, damage their files (some minutes)
 	$(BIN)/python tests/run_crash.py
 
-fuzz: $(STAMP)  ## alter model files, data files and tables' folders, for FUZZ_SECONDS (300)
+fuzz: $(STAMP)  ## mutate model files, data files and table folders, for FUZZ_SECONDS (300)
 	$(BIN)/python tests/run_fuzz.py --seconds $(FUZZ_SECONDS)
 
-clean:  ## remove the virtual environment and everything that is built
+clean:  ## remove the virtual environment and all build products
 	rm -rf $(VENV) build *.egg-info src/*.egg-info demo-output
 	rm -f src/hashstream/_native/_kernels*.so

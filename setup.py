@@ -1,7 +1,7 @@
 """Builds the C kernels. Everything else about the package is in pyproject.toml.
 
-The extension is `optional`: where no compiler is found the install still succeeds, and every kernel's
-NumPy twin serves in its place (`hashstream.show_versions()` says which of the two is in use).
+The extension is `optional`: without a compiler the install still succeeds, and the NumPy twin of each kernel is used
+(`hashstream.show_versions()` says which).
 """
 
 import sys

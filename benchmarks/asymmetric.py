@@ -45,7 +45,7 @@ def measure(X: np.ndarray, y: np.ndarray, bits: int, seed: int, asked: int) -> d
             precision = []
             hits_at: dict[int, list[float]] = {10: [], 100: []}
             for rows in np.array_split(queries, max(1, len(queries) // 100)):  # a whole ranking takes room
-                ids, _ = table.search(X[rows], len(table), asymmetric=asymmetric)
+                _, ids = table.search(X[rows], len(table), asymmetric=asymmetric)
                 hits = y[ids] == y[rows][:, None]
                 good = np.cumsum(hits, axis=1)
                 precision += (

@@ -27,8 +27,8 @@ import hashstream as hs
 from benchmarks.harness import console, machine
 from benchmarks.policies_picture import policies_picture
 from hashstream import datasets, hamming, pictures
-from hashstream.evaluate import Results
-from hashstream.table import Eager, Every, Gated, HashTable, Lazy, Never, Policy, Projected
+from hashstream.evaluate import Results, average_precision
+from hashstream.table import Commit, Eager, Every, Gated, HashTable, Lazy, Never, Policy, Projected
 
 OUT = Path(__file__).parents[1] / "docs" / "results" / "table-policies"
 BITS, BATCH, ASKED = 32, 100, 100
@@ -117,17 +117,15 @@ def joined(stream: np.ndarray, arrival: np.ndarray, rows: int) -> np.ndarray:
     return np.concatenate(chosen)
 
 
-def average_precision(hits: np.ndarray) -> float:
-    """Mean over rankings: hits (q, n) bool, whether the item at each place is of the query's class."""
-    found = np.cumsum(hits, axis=1)
-    precision = found / np.arange(1, hits.shape[1] + 1)
-    return float(np.mean((precision * hits).sum(axis=1) / np.maximum(1, found[:, -1])))
+def mean_ap(hits: np.ndarray) -> float:
+    """Mean over rankings; 0 for a query without a relevant item."""
+    return float(np.nan_to_num(average_precision(hits)).mean())
 
 
 def asked_of(table: HashTable, y: np.ndarray, Q: np.ndarray, q: np.ndarray) -> float:
     """mAP of the table's own answers; an item's id is its place in y."""
-    ids, _ = table.search(Q, len(table))
-    return average_precision(y[ids] == q[:, None])
+    _, ids = table.search(Q, len(table))
+    return mean_ap(y[ids] == q[:, None])
 
 
 def mixed_of(table: HashTable, y: np.ndarray, Q: np.ndarray, q: np.ndarray) -> float:
@@ -135,26 +133,17 @@ def mixed_of(table: HashTable, y: np.ndarray, Q: np.ndarray, q: np.ndarray) -> f
     n = len(table)
     codes = table.get(np.arange(n), features=False).codes
     order = np.argsort(hamming.distances(table.hasher.transform(Q), codes), axis=1, kind="stable")
-    return average_precision(y[order] == q[:, None])
-
-
-def count_recoded(table: HashTable) -> list[int]:
-    """A list of one number, which from now on grows by the codes that each commit makes anew."""
-    recoded, commit = [0], table._store.commit
-
-    def counting(change: Any, **rest: Any) -> None:
-        recoded[0] += sum(len(piece.slots) for piece in change.recoded)
-        commit(change, **rest)
-
-    table._store.commit = counting  # type: ignore[method-assign]
-    return recoded
+    return mean_ap(y[order] == q[:, None])
 
 
 def follow(world: World, make: Callable[[], Policy], versions: int) -> Course:
     course, rows = Course(), len(world.X)
     every = rows // LOOKS
-    with HashTable.open(None, hs.FCOH(BITS, random_state=0), policy=make(), max_versions=versions) as table:
-        recoded, spent = count_recoded(table), 0.0
+    commits: list[Commit] = []
+    hasher, spent = hs.FCOH(BITS, random_state=0), 0.0
+    with HashTable.open(
+        None, hasher, policy=make(), max_versions=versions, on_commit=commits.append
+    ) as table:
         for start in range(0, rows, BATCH):
             part = slice(start, start + BATCH)
             clock = time.perf_counter()
@@ -168,7 +157,7 @@ def follow(world: World, make: Callable[[], Policy], versions: int) -> Course:
                 for name, value in {
                     "mAP": asked_of(table, world.y, Q, q),
                     "mixed mAP": mixed_of(table, world.y, Q, q),
-                    "recoded_rows": recoded[0],
+                    "recoded_rows": sum(commit.recoded for commit in commits),
                     "ingest_seconds": spent,
                     "stale": stats.stale,
                     "updates_behind": stats.updates_behind,
@@ -256,7 +245,7 @@ def show_versions_of(found: dict[str, dict[str, float]], rows: int) -> None:
 
 
 def main(quick: bool = False) -> bool:
-    """Print the tables, write rows and pictures; True where what docs/table.md says of them holds."""
+    """Print the tables, write rows and pictures; True where what docs/table-measurements.md says of them holds."""
     rows, methods_rows = (4_000, 1_800) if quick else (20_000, 6_000)
     console.print(machine())
     console.print(hs.show_versions())

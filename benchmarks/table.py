@@ -96,14 +96,14 @@ def product(X: np.ndarray, W: np.ndarray) -> None:
 
 def search(table: HashTable, quick: bool, versions: int) -> list[Ratio]:
     """One query at a time, another one each time, and 100 at once; against a search of the same codes alone."""
-    view = table._view
+    view = table._state.view
     assert view.column is not None
     assert len(view.counts()) == versions
     codes, slots = (np.concatenate([part.arrays()[i] for part in view.parts]) for i in (0, 1))
     Q = clustered(np.random.default_rng(2), 100, D)[0]
-    queries = view.encoders[view.newest].transform(Q)
+    queries = view.encoders[view.newest].encode(Q)
     if versions == 1:
-        ids, far = table.search(Q, 10)
+        far, ids = table.search(Q, 10)
         plain = hamming.topk(queries, codes, 10)
         assert np.array_equal(far, plain[0])
         assert np.array_equal(ids, view.column.take(slots[plain[1]]))

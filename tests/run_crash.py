@@ -43,7 +43,7 @@ from tests.table.interrupts import Interrupts, try_interrupts
 from tests.table.power_loss import Losses, Recorder, try_power_losses
 
 from hashstream.hashers import serialization
-from hashstream.table import failpoints
+from hashstream.table.storage.folder import failpoints
 
 Found = Kills | Losses | Outcome | Interrupts
 Job = tuple[str, int, str]  # kind, seed, and the fail-point at which a first life has to end
@@ -67,9 +67,8 @@ _recorder: Recorder | None = None
 def begin(folder: str) -> None:
     """A new worker: temporary files go to `folder`."""
     tempfile.tempdir = folder
-    serialization.library_versions = functools.cache(
-        serialization.library_versions
-    )  # or half of the time goes there
+    cached = functools.cache(serialization.library_versions)  # or half of the time goes there
+    serialization.library_versions = cached
 
 
 def work(job: Job) -> Found:

@@ -54,16 +54,16 @@ def test_mistakes_are_answered_with_a_sentence(tmp_path: Path) -> None:
     digits = [*base, "--dataset", "digits"]
     assert "there is no data set 'digit': choose from mnist, digits" in refused(*base, "--dataset", "digit")
     assert "there is no method FOCH: choose from FCOH, OKH" in refused(*digits, "--methods", "FOCH,LSH")
-    assert "give whole numbers with commas between" in refused(*digits, "--bits", "8 16")
-    assert "each has to be 1 or more" in refused(*digits, "--bits", "0")
+    assert "expected whole numbers separated by commas" in refused(*digits, "--bits", "8 16")
+    assert "each must be at least 1" in refused(*digits, "--bits", "0")
     assert "the stream of digits has 1,500 rows" in refused(*digits, "--checkpoints", "2000")
-    assert "it has to be name=value" in refused(*digits, "--set", "learning_rate")
-    assert "LSH does not have it; it has" in refused(*digits, "--set", "learning_rate=1")
-    assert "what --bits and --runs decide" in refused(*digits, "--set", "n_bits=8")
+    assert "expected name=value" in refused(*digits, "--set", "learning_rate")
+    assert "LSH has no such parameter; it has" in refused(*digits, "--set", "learning_rate=1")
+    assert "use --bits and --runs instead" in refused(*digits, "--set", "n_bits=8")
     assert "n_bits" in refused(*digits, "--bits", "5000")
     assert "batch_size" in refused(*digits, "--set", "batch_size=0")
     assert "there is no protocol 'paprika'" in refused(*digits, "--protocol", "paprika")
-    assert "drift decides by itself when to look" in refused(
+    assert "drift has checkpoints of its own" in refused(
         *digits, "--protocol", "drift", "--checkpoints", "500"
     )
     assert "the stream of digits has 1,100 rows" in refused(
@@ -95,7 +95,7 @@ def test_data_list_and_where(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     where = call("data", "where").output
     assert f"cifar10          {tmp_path / 'cifar10_effnetlite0.npz'}" in where
     assert "mnist            not here" in where
-    assert "(not made yet)" in where
+    assert "(does not exist yet)" in where
     monkeypatch.setenv("HASHSTREAM_DATA", str(tmp_path / "typo"))
     assert "is not a folder" in refused("data", "list")
     assert "is not a folder" in refused("data", "where")
@@ -144,7 +144,7 @@ def test_perf_outside_a_checkout_says_so(checkout: Path) -> None:
 
 def test_the_benchmarks_that_exist_are_in_the_help() -> None:
     said = " ".join(call("perf", "--help").output.replace("│", "").split())
-    assert f"Which benchmark: {', '.join(cli.benchmarks()) or 'one of those in benchmarks/'}." in said
+    assert f"Name of the benchmark: {', '.join(cli.benchmarks()) or 'one of those in benchmarks/'}." in said
 
 
 def test_methods_are_listed() -> None:

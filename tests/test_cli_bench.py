@@ -21,9 +21,7 @@ from typer.testing import CliRunner
 
 import hashstream
 from hashstream import cli, datasets, evaluate
-from hashstream.cli import common
-from hashstream.cli.common import enough_workers
-from hashstream.evaluate import protocols
+from hashstream.evaluate import protocols, worker_count
 from hashstream.hashers import registry
 from hashstream.terminal import watch_jobs
 
@@ -59,7 +57,7 @@ def bench(out: Path, *more: Any) -> Any:
 def test_bench_measures_summarises_and_goes_on(tmp_path: Path) -> None:
     first = bench(tmp_path, "--methods", "fcoh,LSH", "--bits", "16,8")
     assert first.exit_code == 0, first.output
-    assert "0 of 8 measurements are in" in first.output
+    assert "0 of 8 measurements are already in" in first.output
     with (tmp_path / "results.csv").open() as file:
         rows = list(csv.DictReader(file))
     asked = {("FCOH", "8"), ("FCOH", "16"), ("LSH", "8"), ("LSH", "16")}
@@ -78,7 +76,7 @@ def test_bench_measures_summarises_and_goes_on(tmp_path: Path) -> None:
     assert f"{mean:.3f} ± {half:.3f}" in first.output
     again = bench(tmp_path, "--methods", "FCOH,LSH", "--bits", "8,16")
     assert again.exit_code == 0
-    assert "8 of 8 measurements are in" in again.output
+    assert "8 of 8 measurements are already in" in again.output
     assert f"{mean:.3f} ± {half:.3f}" in again.output
     with (tmp_path / "results.csv").open() as file:
         assert list(csv.DictReader(file)) == rows
@@ -169,7 +167,7 @@ def test_a_method_from_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     (tmp_path / "methods" / "csv.py").write_text(METHOD.format(name="Taken"))
     for name, says in (
         ("nowhere.py:X", "there is no file"),
-        (f"{tmp_path / 'methods' / 'csv.py'}:Taken", "Python has another module csv already"),
+        (f"{tmp_path / 'methods' / 'csv.py'}:Taken", "another module named csv is imported already"),
         ("csv:Taken", "csv:Taken: there is no Taken in csv"),
         ("nomod:X", "nomod:X: No module named 'nomod'"),
         (":X", ":X: Empty module name"),
@@ -187,9 +185,9 @@ def test_what_cannot_be_is_refused_before_data_are_loaded(
         ("bench", ["--bits", "8,2000"], "n_bits must be at least 1 and at most 1024, not 2000"),
         ("bench", ["--set", "batch_size=0"], "batch_size"),
         ("bench", ["--checkpoints", "many"], "--checkpoints 'many'"),
-        ("bench", ["--protocol", "drift", "--checkpoints", "5"], "drift decides by itself"),
+        ("bench", ["--protocol", "drift", "--checkpoints", "5"], "drift has checkpoints of its own"),
         ("tune", ["--by", "foo"], "by is 'foo': it has to be one of mAP"),
-        ("tune", ["--try", "nope=1"], "--try nope: FCOH does not have it"),
+        ("tune", ["--try", "nope=1"], "--try nope: FCOH has no such parameter"),
         ("tune", ["--try", "batch_size=10,0"], "batch_size"),
     ):
         assert says in refused(command, "--dataset", "digits", "--out", tmp_path, *options)
@@ -209,7 +207,7 @@ def test_ctrl_c_keeps_what_was_measured(tmp_path: Path, monkeypatch: pytest.Monk
         patch.setattr(evaluate.bench, "measure", stopped)
         result = bench(tmp_path, "--methods", "LSH")
     assert result.exit_code == 130
-    assert "The same command goes on" in " ".join(result.stderr.split())
+    assert "Repeat the command to continue" in " ".join(result.stderr.split())
     kept = (tmp_path / "results.csv").read_text()
     assert bench(tmp_path, "--methods", "LSH").exit_code == 0
     assert (tmp_path / "results.csv").read_text().startswith(kept)
@@ -219,15 +217,15 @@ def test_bench_with_the_papers_settings(tmp_path: Path) -> None:
     options = ["--runs", "1", "--out", str(tmp_path), "--settings", "paper", "--checkpoints", "300"]
     result = call("bench", *options, "--dataset", "digits", "--methods", "LSH,HCOH", "--bits", "8")
     assert result.exit_code == 0, result.output
-    assert "The paper has no settings for digits: those for mnist are taken." in result.output
+    assert "The paper has no settings for digits: using those for mnist." in result.output
     rows = evaluate.Results(tmp_path / "results.csv").rows
     assert {row["method"] for row in rows} == {"LSH", "HCOH[paper]"}
     found = {row["method"]: row["value"] for row in rows if row["metric"] == "mAP[paper]"}
-    field = evaluate.PreparedDataset.of(datasets.load("digits"))
+    data = evaluate.PreparedDataset.of(datasets.load("digits"))
     other = evaluate.Results(tmp_path / "other.csv")
     paper = evaluate.Job("HCOH", partial(hashstream.HCOH.from_paper, "mnist"), 8, 0)
-    (look,) = evaluate.measure(paper, field, [300], other)
-    assert found["HCOH[paper]"] == look.scores["mAP"]
+    (checkpoint,) = evaluate.measure(paper, data, [300], other)
+    assert found["HCOH[paper]"] == checkpoint.scores["mAP"]
 
 
 @pytest.mark.parametrize(
@@ -249,7 +247,7 @@ def test_protocols_by_name(tmp_path: Path, protocol: str, columns: list[str]) ->
     rows = evaluate.Results(tmp_path / "results.csv").rows
     assert {row["protocol"] for row in rows} == {protocol}
     again = call("bench", *options, "--protocol", protocol)
-    assert "1 of 1 measurements are in" in again.output
+    assert "1 of 1 measurements are already in" in again.output
 
 
 def test_areas_under_curves_are_printed(tmp_path: Path) -> None:
@@ -319,15 +317,15 @@ def test_workers_give_the_same_and_end_with_ctrl_c(tmp_path: Path) -> None:
     os.killpg(started.pid, signal.SIGINT)
     out, err = started.communicate(timeout=30)
     assert started.returncode == 130, out + err
-    assert "The same command goes on" in " ".join(err.split())
+    assert "Repeat the command to continue" in " ".join(err.split())
     assert "Traceback" not in err
     assert _gone(started.pid)
     kept = evaluate.Results(file).rows
     together = {(row["method"], row["run"], row["n_train"], row["metric"]): row["value"] for row in kept}
     alone = evaluate.Results(tmp_path / "alone.csv")
-    field = evaluate.PreparedDataset.of(datasets.load("digits"))
+    data = evaluate.PreparedDataset.of(datasets.load("digits"))
     methods = {"LSH": hashstream.LSH, "MIHash": hashstream.MIHash}
-    evaluate.run(evaluate.jobs(methods, bits=[16], runs=1), field, alone)
+    evaluate.run(evaluate.jobs(methods, bits=[16], runs=1), data, alone)
     same = [
         together[key] == row["value"]
         for row in alone.rows
@@ -340,34 +338,33 @@ def test_workers_give_the_same_and_end_with_ctrl_c(tmp_path: Path) -> None:
 
 def test_little_to_do_is_done_here(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "sched_getaffinity", lambda pid: {0, 1, 2}, raising=False)
-    assert enough_workers(0, 1_500, 64) == 1
-    assert enough_workers(0, 20_000, 784) == 3
-    assert enough_workers(2, 1, 1) == 2
+    assert worker_count(0, 1_500, 64) == 1
+    assert worker_count(0, 20_000, 784) == 3
+    assert worker_count(2, 1, 1) == 2
 
 
 def test_workers_are_no_more_than_fit_into_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "sched_getaffinity", lambda pid: set(range(8)), raising=False)
-    for free, workers in ((None, 8), (10_000, 8), (3_999, 3), (10, 1)):
-        monkeypatch.setattr(common, "free_memory", lambda free=free: free)
-        assert enough_workers(0, 20_000, 784, 1_000) == workers
-        assert enough_workers(5, 20_000, 784, 1_000) == 5  # who asks, gets
+    for free, workers in ((1 << 62, 8), (10_000, 8), (3_999, 3), (10, 1)):
+        monkeypatch.setattr(evaluate.workers, "available_memory", lambda free=free: free)
+        assert worker_count(0, 20_000, 784, 1_000) == workers
+        assert worker_count(5, 20_000, 784, 1_000) == 5  # who asks, gets
     monkeypatch.undo()
-    free = common.free_memory()
+    free = evaluate.workers.available_memory()
     whole = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    assert free is not None
     assert 0 < free < whole
-    assert "fewer where memory" in " ".join(call("bench", "--help").output.replace("│", "").split())
+    assert "fewer if memory" in " ".join(call("bench", "--help").output.replace("│", "").split())
 
 
 def test_the_bar_counts_rows_and_tells_errors() -> None:
     console = Console(file=io.StringIO(), width=100)
     job = evaluate.Job("M", dict, 8, 0)
     with watch_jobs(console, "what: ", 2, 200) as watch:
-        watch(evaluate.News(job, rows=100))
-        watch(evaluate.News(job, look=protocols.Checkpoint(100, {"mAP": 0.25}, "paper")))
-        watch(evaluate.News(job, done=True))
-        watch(evaluate.News(job, rows=100, error="it ran away", done=True))
-        watch(evaluate.News(job, look=protocols.Checkpoint(100, {"old mAP": 0.5}, "paper")))
+        watch(evaluate.JobProgress(job, rows=100))
+        watch(evaluate.JobProgress(job, checkpoint=protocols.Checkpoint(100, {"mAP": 0.25}, "paper")))
+        watch(evaluate.JobProgress(job, done=True))
+        watch(evaluate.JobProgress(job, rows=100, error="it ran away", done=True))
+        watch(evaluate.JobProgress(job, checkpoint=protocols.Checkpoint(100, {"old mAP": 0.5}, "paper")))
     said = console.file.getvalue()
     assert "M, 8 bits, run 0: it ran away" in said
     assert "what: 2 of 2: M, 8 bits, run 0, old mAP 0.500" in said

@@ -10,6 +10,7 @@ import sys
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote
 
 import numpy as np
 import pytest
@@ -18,7 +19,8 @@ from typer.testing import CliRunner
 from hashstream import cli, evaluate, paper
 from hashstream.datasets import DatasetError
 from hashstream.hashers import LSH, registry
-from hashstream.paper import EXPERIMENTS, Scale, convergence, offline, parameters, runner
+from hashstream.paper import EXPERIMENTS, Scale, runner
+from hashstream.paper.experiments import fig_convergence, fig_offline, fig_parameters
 
 ACCURACY = ("table-map", "fig-map-instances", "fig-map-auc", "fig-precision-k", "fig-precision-auc")
 
@@ -88,7 +90,7 @@ def test_one_experiment_makes_rows_figures_and_a_report_and_goes_on(tmp_path: Pa
     first = call(*arguments)
     assert first.exit_code == 0, first.output
     assert "AUC of mAP" in first.output
-    assert f"The report: {out / 'fig-map-auc.html'}" in first.output
+    assert f"Report: {out / 'fig-map-auc.html'}" in first.output
     assert {path.name for path in (out / "figures").iterdir()} == {"fig-map-auc.png", "fig-map-auc.svg"}
     rows = rows_of(out)
     assert {row["method"] for row in rows} == {"FCOH", "HCOH", "MIHash"}
@@ -153,7 +155,7 @@ def test_compressed_rows_are_read_where_there_are_no_others(tmp_path: Path) -> N
     assert "0.800" in (tmp_path / "table-map.html").read_text()  # what is not compressed comes first
     (tmp_path / "results.csv").unlink()
     packed.write_bytes(before[:-20])
-    assert "cannot be unpacked" in refused("table-map", "--from-rows", "--out", tmp_path)
+    assert "cannot be decompressed" in refused("table-map", "--from-rows", "--out", tmp_path)
 
 
 class Page(HTMLParser):
@@ -185,14 +187,14 @@ def test_everything_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     y = np.repeat(np.arange(4), 75)
     X = rng.standard_normal((300, 8)) + 1.5 * rng.standard_normal((4, 8))[y]
     np.savez(tmp_path / "tiny.npz", X=X.astype(np.float32), y=y)
-    scale = Scale("quick", bits=(8, 32), runs=1, looks=(0, -1))
+    scale = Scale("quick", bits=(8, 32), runs=1, checkpoints=(0, -1))
     monkeypatch.setattr(runner, "quick", lambda setting: scale)
-    for settings in offline.HEADS.values():
+    for settings in fig_offline.HEADS.values():
         monkeypatch.setitem(settings, "least_steps", 3)
         monkeypatch.setitem(settings, "epochs", 1)
     few = {"batch_size": (100,), "lambda1": (0, 0.1), "lambda2": (0, 0.01), "learning_rate": (1e-3, 0.1)}
-    monkeypatch.setattr(parameters, "FEW", few)
-    monkeypatch.setattr(convergence, "DRAWS", 5)
+    monkeypatch.setattr(fig_parameters, "FEW", few)
+    monkeypatch.setattr(fig_convergence, "DRAWS", 5)
     out = tmp_path / "out"
     arguments = ["all", "--dataset", tmp_path / "tiny.npz", "--out", out, "--methods", "FCOH,MIHash,LSH"]
     result = call(*arguments)
@@ -208,14 +210,16 @@ def test_everything_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     drawn = {path.stem for path in (out / "figures").glob("*.svg")}
     assert drawn == {path.stem for path in (out / "figures").glob("*.png")}
     for name, experiment in EXPERIMENTS.items():
-        assert name in read.ids
-        begin = page.index(f'<section id="{name}">')
-        section = page[begin : page.index("</section>", begin)]
+        (link,) = re.findall(f'<a href="#([^"]+)">{name}</a>', page)
+        anchor = unquote(link)
+        assert anchor in read.ids
+        begin = page.index(f'<h2 id="{anchor}">')
+        section = page[begin : page.index("<h2", begin + 1)]
         assert section.count("<table>") >= 1, name
         figures = {one for one in drawn if one == name or one.startswith(f"{name}-")}
         assert section.count("<figure>") == len(figures)
         assert bool(figures) is (name.startswith("fig-") or name == "table-time"), name
-        assert f"\n- {name}: **" in (out / "report.md").read_text()
+        assert f"\n- [{name}](#{anchor}): **" in (out / "report.md").read_text()
         assert experiment.name == name
     assert {row["protocol"] for row in rows_of(out)} == {
         "paper", "table-time", "fig-offline", "fig-convergence", "table-storage",
@@ -224,7 +228,7 @@ def test_everything_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     assert call(*arguments, "--from-rows").exit_code == 0
     assert rows_of(out) == rows
     again = (out / "report.html").read_text()
-    assert re.sub("report made on.*", "", again) == re.sub("report made on.*", "", page)
+    assert re.sub("report generated.*", "", again) == re.sub("report generated.*", "", page)
 
 
 def test_a_method_of_one_s_own_takes_part(tmp_path: Path, own: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -260,7 +264,7 @@ def test_ctrl_c_keeps_what_was_measured(tmp_path: Path, own: Path, monkeypatch: 
         patch.setattr(evaluate, "run", stopped)
         result = call(*arguments)
     assert result.exit_code == 130
-    assert "The same command goes on" in " ".join(result.stderr.split())
+    assert "The same command continues" in " ".join(result.stderr.split())
     kept = (out / "results.csv").read_text()
     assert kept.count("mAP[paper]") == 20
     assert call(*arguments).exit_code == 0
@@ -273,7 +277,9 @@ def test_mistakes_are_answered_with_a_sentence(tmp_path: Path, own: Path) -> Non
         "table-map", "--dataset", own, "--methods", "minhash", "--out", tmp_path
     )
     assert "nowhere:Nothing" in refused("table-map", "--also", "nowhere:Nothing", "--out", tmp_path)
-    assert "results.csv is not there" in refused("table-map", "--from-rows", "--out", tmp_path / "empty")
+    assert "results.csv nor results.csv.gz exists" in refused(
+        "table-map", "--from-rows", "--out", tmp_path / "empty"
+    )
     assert "no-such-data" in refused("table-map", "--dataset", "no-such-data", "--out", tmp_path)
     (tmp_path / "results.csv").write_text("not,a,results,file\n")
     assert "is not a results file" in refused("table-map", "--dataset", own, "--out", tmp_path)

@@ -28,7 +28,7 @@ def test_the_best_are_shown_and_the_command_sets_them(tmp_path: Path) -> None:
     options = ["--method", "hcoh", "--bits", 16, "--set", "rows=distinct", *grid, "--out", tmp_path]
     result = tune(*options)
     assert result.exit_code == 0, result.output
-    assert "150 rows of the stream ask, 1,350 are learned from and searched" in result.output
+    assert "150 rows of the stream are queries, 1,350 are learned from and searched" in result.output
     rows = evaluate.Results(tmp_path / "results.csv").rows
     assert {row["protocol"] for row in rows} == {"validation"}
     values: dict[str, list[float]] = {}
@@ -45,11 +45,11 @@ def test_the_best_are_shown_and_the_command_sets_them(tmp_path: Path) -> None:
     means = [float(line[-3]) for line in table]
     assert means == sorted(means, reverse=True)
     assert f"{sum(values[best]) / 2:.3f}" == f"{means[0]:.3f}"
-    assert "0 of 14 measurements are in" in result.output
+    assert "0 of 14 measurements are already in" in result.output
     assert "About 83% of each run's queries were in the streams of the others" in result.output
     assert "--runs 2 " in result.output
     again = tune(*options)
-    assert "14 of 14 measurements are in" in again.output
+    assert "14 of 14 measurements are already in" in again.output
     assert len(evaluate.Results(tmp_path / "results.csv").rows) == len(rows)
     assert table[0] in [line.split() for line in again.output.splitlines()]
 
@@ -65,7 +65,7 @@ def test_diverged_trials_are_marked_and_the_printed_command_runs(tmp_path: Path)
     assert "too large for this data" not in result.output  # the table says it
     (command,) = (line for line in result.output.splitlines() if line.startswith("hashstream bench"))
     assert "--set learning_rate=0.01" in command
-    assert "run 0's queries, which nothing has seen yet (of other runs' queries about 83%" in result.output
+    assert "run 0's queries, which were not used so far (of other runs' queries about 83%" in result.output
     assert "--runs 1 " in command
     arguments = [
         *shlex.split(command)[1:-1],
@@ -90,7 +90,7 @@ def test_the_bar_of_a_continued_tuning_comes_to_its_end(
         bars.append([jobs, rows, 0, 0])
         with watch_jobs(console, what, jobs, rows) as watch:
 
-            def count(news: evaluate.News) -> None:
+            def count(news: evaluate.JobProgress) -> None:
                 bars[-1][2] += news.done
                 bars[-1][3] += news.rows
                 watch(news)
@@ -110,11 +110,11 @@ def test_the_bar_of_a_continued_tuning_comes_to_its_end(
     ("options", "says"),
     [
         (["--method", "FCOH,LSH"], "tune one method at a time"),
-        (["--method", "LSH"], "LSH has no grid of its own: say what to try"),
+        (["--method", "LSH"], "LSH has no default grid: give values to try"),
         (["--method", "FCHO"], "there is no method FCHO"),
         (["--try", "learning_rate"], "it has to be name=value,value"),
         (["--try", "learning_rate="], "it has to be name=value,value"),
-        (["--try", "speed=1,2"], "FCOH does not have it; it has"),
+        (["--try", "speed=1,2"], "FCOH has no such parameter; it has"),
         (["--try", "batch_size=10,0"], "batch_size"),
         (["--by", "recall"], "it has to be one of mAP"),
     ],

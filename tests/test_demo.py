@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import io
 import struct
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
-from rich.console import Console
+from typer.testing import CliRunner
 
-from hashstream import FCOH, HashTable, datasets, evaluate, pictures
-from hashstream.demo import demo, feeder
-from hashstream.demo.world import LOOKS, World, mean_average_precision
+from hashstream import FCOH, HashTable, cli, datasets, evaluate, pictures
+from hashstream.demo import DemoResult, Setup, demo, feeder
+from hashstream.demo.setup import CHECKPOINTS
 from hashstream.table import TableError
 
 
@@ -34,49 +34,57 @@ def nothing_here(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("nothing_here")
-def test_the_whole_story(tmp_path: Path) -> None:
-    text = io.StringIO()
-    learned = demo(tmp_path / "out", console=Console(file=text, width=400))
-    said = text.getvalue()
-    assert "MNIST cannot be had, so this demo uses scikit-learn's small digits instead." in said
-    assert "could not be downloaded" in said
-    assert learned.world.data.name == "digits"
+def test_the_whole_story(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    results: list[DemoResult] = []
 
-    # What was acknowledged is there, and the end is that of a run that nobody killed.
-    killed, world = learned.killed, learned.world
-    assert 900 <= killed.acknowledged <= killed.found <= 1500
-    assert killed.rows_checked == killed.found
-    assert f"It had acknowledged {killed.acknowledged:,} images" in said
-    assert f"all {killed.acknowledged:,} are there" in said
+    def recorded(*arguments: Any, **more: Any) -> DemoResult:
+        results.append(demo(*arguments, **more))
+        return results[-1]
+
+    monkeypatch.setattr("hashstream.demo.demo", recorded)
+    monkeypatch.setenv("COLUMNS", "400")
+    called = CliRunner().invoke(cli.app, ["demo", "--out", str(tmp_path / "out")])
+    assert called.exit_code == 0, called.output
+    (learned,), said = results, called.output
+    assert "MNIST is not available, so this demo uses scikit-learn's small digits." in said
+    assert "could not be downloaded" in said
+    assert learned.setup.data.name == "digits"
+
+    # What was acknowledged is there, and the end is that of a run without a kill.
+    recovery, setup = learned.recovery, learned.setup
+    assert 900 <= recovery.acknowledged <= recovery.found <= 1500
+    assert recovery.rows_checked == recovery.found
+    assert f"It had acknowledged {recovery.acknowledged:,} images" in said
+    assert f"all {recovery.acknowledged:,} are there" in said
     assert learned.same
-    assert "to the last bit those of a run that nobody killed" in said
-    stream, y = world.split.stream, world.data.y
+    assert "bit for bit those of a run without a kill" in said
+    stream, y = setup.split.stream, setup.data.y
     with HashTable.open(learned.table, mode="read") as table:
         held = table.get(stream)
         assert len(table) == 1500
         assert held.features is not None
-        assert held.features.tobytes() == world.X[stream].tobytes()
+        assert held.features.tobytes() == setup.X[stream].tobytes()
         assert held.labels == y[stream].tolist()
         assert table.stats().n_seen == 1500
         assert table.stats().stale == 0
         assert not np.isin(
-            world.split.queries, table.search(world.X[:1], 1500)[0]
+            setup.split.queries, table.search(setup.X[:1], 1500).ids
         ).any()  # they were only asked
     alone = FCOH(32, random_state=0)
     for start in range(0, 1500, 100):
-        alone.partial_fit(world.X[stream[start : start + 100]], y[stream[start : start + 100]])
-    assert held.codes.tobytes() == alone.transform(world.X[stream]).tobytes()
+        alone.partial_fit(setup.X[stream[start : start + 100]], y[stream[start : start + 100]])
+    assert held.codes.tobytes() == alone.transform(setup.X[stream]).tobytes()
 
-    # Searched while it grew: looks before the kill and after it, each with a line.
-    items = [n for n, _ in learned.curve]
+    # Searched while it grew: checkpoints before the kill and after it, each with a line.
+    items = [one.items for one in learned.checkpoints]
     assert items == sorted(items)
-    assert items[0] >= LOOKS[0]
+    assert items[0] >= CHECKPOINTS[0]
     assert items[-1] == items[-2] == 1500
-    for (n, value), (_, best) in zip(learned.curve[:-1], learned.fresh, strict=False):
-        assert f"{n:,} images stored   mAP {value:.3f}" in said
-        assert f"{best:.3f} made anew" in said
-    assert learned.curve[-1][1] == pytest.approx(learned.fresh[-1][1])
-    assert learned.curve[-1][1] > learned.untrained["mAP"] + 0.1
+    for one in learned.checkpoints[:-1]:
+        assert f"{one.items:,} images stored   mAP {one.stored:.3f}" in said
+        assert f"{one.fresh:.3f} re-encoded" in said
+    assert learned.checkpoints[-1].stored == pytest.approx(learned.checkpoints[-1].fresh)
+    assert learned.checkpoints[-1].stored > learned.untrained["mAP"] + 0.1
     assert f"{learned.scores['mAP']:.3f}   untrained projection {learned.untrained['mAP']:.3f}" in said
     assert "4 bytes of code instead of 256 as float32 (64 times smaller)" in said
 
@@ -86,30 +94,30 @@ def test_the_whole_story(tmp_path: Path) -> None:
     assert f"hashstream table stats {learned.table}" in said
 
     # The same folder serves again: an earlier demo's table goes, nothing else does.
-    again = demo(tmp_path / "out", dataset="digits", n_bits=8, console=Console(file=io.StringIO()))
+    again = demo(datasets.load("digits"), tmp_path / "out", n_bits=8)
     with HashTable.open(again.table, mode="read") as table:
         assert table.stats().n_bits == 8
     (tmp_path / "other" / "table").mkdir(parents=True)
-    with pytest.raises(TableError, match="in the way"):
-        demo(tmp_path / "other", dataset="digits", console=Console(file=io.StringIO()))
+    with pytest.raises(TableError, match="is not the table of an earlier demo"):
+        demo(datasets.load("digits"), tmp_path / "other")
 
 
 def test_map_is_that_of_the_judges() -> None:
-    world = World.of(datasets.load("digits"), 16, seed=1)
-    y, asked, stream = world.data.y, world.split.queries[:30], world.split.stream[:400]
+    setup = Setup.of(datasets.load("digits"), 16, seed=1)
+    y, asked, stream = setup.data.y, setup.split.queries[:30], setup.split.stream[:400]
     with HashTable.open(None, FCOH(16, random_state=0)) as table:
-        table.ingest(stream, world.X[stream], y[stream])
-        ids, _ = table.search(world.X[asked], 400)
-        codes = table.hasher.transform(world.X[stream])
-        queries = table.hasher.transform(world.X[asked])
+        table.ingest(stream, setup.X[stream], y[stream])
+        _, ids = table.search(setup.X[asked], 400)
+        codes = table.hasher.transform(setup.X[stream])
+        queries = table.hasher.transform(setup.X[asked])
     wanted = evaluate.retrieval(queries, y[asked], codes, y[stream], ties="paper", n_bits=16)["mAP"]
-    assert mean_average_precision(y[ids] == y[asked][:, None]) == pytest.approx(wanted)
+    assert evaluate.average_precision(y[ids] == y[asked][:, None]).mean() == pytest.approx(wanted)
 
 
 def test_a_feeder_that_fails_says_why(tmp_path: Path) -> None:
-    world = World.of(datasets.load("digits"), 16, seed=0)
+    setup = Setup.of(datasets.load("digits"), 16, seed=0)
     (tmp_path / "table").write_text("in the way")
-    one = feeder.Feeder(tmp_path / "table", world, kill_at=900, pause=0)
+    one = feeder.Feeder(tmp_path / "table", setup, kill_at=900, pause=0)
     try:
         with pytest.raises(TableError, match=r"ended early: .*is a file, not the folder of a table"):
             one.wait_for(1)
@@ -118,7 +126,7 @@ def test_a_feeder_that_fails_says_why(tmp_path: Path) -> None:
 
 
 def test_labels_at_the_ends_of_curves_keep_apart() -> None:
-    placed = pictures.demo._apart({"a": 0.50, "b": 0.51, "c": 0.9}, 0.05)
+    placed = pictures.lines.spread({"a": 0.50, "b": 0.51, "c": 0.9}, 0.1, 1.0)
     heights = sorted(placed.values())
     assert min(np.diff(heights)) >= 0.0999
     assert placed["c"] == 0.9

@@ -1,4 +1,4 @@
-"""Online hashing: compact binary codes learned from a labelled stream, searchable while the hash functions move.
+"""Online hashing: compact binary codes learned from a labelled stream, searchable while the hash functions change.
 
 >>> import hashstream as hs
 >>> from sklearn.datasets import load_digits
@@ -8,7 +8,10 @@
 >>> distances, indices = hs.hamming.topk(codes[1500:], codes[:1500], k=5)
 """
 
-from hashstream import checks, datasets, evaluate, hamming, table
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+from hashstream import hamming
 from hashstream.hashers import (
     BSODH,
     FCOH,
@@ -32,8 +35,11 @@ from hashstream.hashers import (
     register,
     save,
 )
-from hashstream.table import HashTable, TableError
 from hashstream.versions import __version__, show_versions
+
+if TYPE_CHECKING:
+    from hashstream import checks, datasets, evaluate, table
+    from hashstream.table import HashTable, TableError
 
 __all__ = [
     "BSODH",
@@ -67,3 +73,19 @@ __all__ = [
     "show_versions",
     "table",
 ]
+
+_LAZY_ROOMS = {"checks", "datasets", "evaluate", "table"}
+_LAZY_NAMES = {"HashTable": "table", "TableError": "table"}
+"""Rooms that are imported when they are first used, so that `import hashstream` stays fast, and names in them."""
+
+if not TYPE_CHECKING:  # to a type checker, the names above are all there are
+
+    def __getattr__(name: str) -> object:
+        if name not in _LAZY_ROOMS | set(_LAZY_NAMES):
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        room = import_module(f"{__name__}.{_LAZY_NAMES.get(name, name)}")
+        globals()[name] = room if name in _LAZY_ROOMS else getattr(room, name)
+        return globals()[name]
+
+    def __dir__() -> list[str]:
+        return __all__

@@ -1,4 +1,4 @@
-"""What the commands share at the terminal: loading and measuring with a bar, seconds and bytes as people read them."""
+"""Terminal output that several commands share: progress bars, durations, sizes, sparklines."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ __all__ = ["load_with_bar", "seconds", "size", "sparkline", "watch_jobs"]
 
 
 def load_with_bar(name: str, console: Console) -> datasets.Dataset:
-    """`datasets.load`, with a bar for each file if something has to be downloaded, and none otherwise."""
+    """Load a data set, with a progress bar for each file that is downloaded."""
     columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TransferSpeedColumn())
     with Progress(*columns, console=console) as bars:
         tasks: dict[str, TaskID] = {}
@@ -40,10 +40,10 @@ def load_with_bar(name: str, console: Console) -> datasets.Dataset:
 @contextmanager
 def watch_jobs(
     console: Console, what: str, jobs: int, rows: int, *, errors: bool = True
-) -> Iterator[Callable[[evaluate.News], None]]:
-    """A bar with the time left for `jobs` jobs that learn `rows` rows together: gives the watch of `evaluate.run`.
+) -> Iterator[Callable[[evaluate.JobProgress], None]]:
+    """Show a progress bar for `jobs` jobs that learn `rows` rows in total; yields the `watch` of `evaluate.run`.
 
-    errors: whether a line is printed for each job that diverges.
+    errors : whether to print a line for each job that diverges.
     """
     columns = (
         TextColumn("{task.description}", markup=False),
@@ -52,19 +52,19 @@ def watch_jobs(
         TimeRemainingColumn(),
         TextColumn("left"),
     )
-    # A minute of looking back is little where one method takes ten times as long as another.
+    # Methods differ in speed by a factor of ten: estimate the remaining time from the last ten minutes.
     with Progress(*columns, console=console, speed_estimate_period=600) as bar:
         task = bar.add_task(what, total=rows)
         done, seen = 0, ""
 
-        def watch(news: evaluate.News) -> None:
+        def watch(news: evaluate.JobProgress) -> None:
             nonlocal done, seen
             done += news.done
             bar.advance(task, news.rows)
-            if news.look is not None:
-                metric, value = next(iter(news.look.scores.items()))
+            if news.checkpoint is not None:
+                metric, value = next(iter(news.checkpoint.scores.items()))
                 seen = f": {news.job}, {metric} {value:.3f}"
-            if news.look is not None or news.done:
+            if news.checkpoint is not None or news.done:
                 bar.update(task, description=f"{what}{done} of {jobs}{seen}")
             if news.error and errors:
                 bar.console.print(f"[yellow]{escape(f'{news.job}: {news.error}')}[/]", emoji=False)
@@ -95,9 +95,9 @@ def size(n_bytes: float) -> str:
 
 
 def sparkline(values: list[float], width: int = 40, least: float = 0.0) -> str:
-    """Numbers as a line of bars from the lowest to the highest; where there are more than `width`, the mean of some.
+    """Draw numbers as a line of bars, lowest to highest; more than `width` numbers are averaged in groups.
 
-    least : the difference that the highest bar stands for at least, so that small ones look small.
+    least : smallest range that the full height may stand for, so that small differences look small.
 
     >>> sparkline([0.2, 0.4, 0.7, 0.7, 0.9])
     '▁▃▆▆█'

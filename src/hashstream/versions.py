@@ -1,4 +1,4 @@
-"""What is running here."""
+"""Versions of the package and its libraries, for bug reports and provenance."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ __version__ = "0.1.0"
 
 
 def library_versions() -> dict[str, str]:
-    """Name -> version of hashstream, Python and the libraries that figures depend on."""
+    """Versions of hashstream, Python and the libraries that results depend on, by name."""
     names = ("numpy", "scipy", "scikit-learn", "safetensors", "faiss-cpu")
     found = {"hashstream": __version__, "python": platform.python_version()}
     return found | {name: _installed(name) for name in names}
 
 
-@cache  # it is looked up in files
+@cache  # reads files
 def _installed(name: str) -> str:
     try:
         return version(name)
@@ -29,7 +29,7 @@ def _installed(name: str) -> str:
 
 
 def show_versions() -> str:
-    """A few lines for a bug report: the versions, the machine, and whether the C kernels or NumPy serve.
+    """Versions, machine, and whether the C kernels or NumPy do the work, as text for a bug report.
 
     >>> print(show_versions())
     hashstream ...

@@ -35,7 +35,7 @@ def table(*arguments: Any, code: int = 0) -> str:
 def items(path: str | Path = "t") -> dict[Any, tuple[list[float], Any]]:
     """Everything that is in a table: id -> features, label."""
     with HashTable.open(path, mode="read") as opened:
-        ids = opened.search(np.zeros((1, opened.hasher.n_features_in_)), k=1 << 20)[0][0]
+        ids = opened.search(np.zeros((1, opened.hasher.n_features_in_)), k=1 << 20).ids[0]
         held = opened.get(ids)
         assert held.features is not None
         return {

@@ -31,7 +31,7 @@ def test_stats_page_and_json(digits: Path) -> None:
     assert facts["method"] == "FCOH"
     assert facts["versions"] == {str(version): n for version, n in found.versions.items()}
     assert facts["drift"]["bit_flips"] == found.drift.bit_flips
-    assert facts["files"]["manifest.sqlite"] > 0
+    assert facts["files"]["table.sqlite"] > 0
 
 
 def test_map_over_time() -> None:

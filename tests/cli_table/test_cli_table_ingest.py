@@ -35,7 +35,7 @@ def test_create_says_what_it_made_and_refuses_twice() -> None:
     assert "there is no method FOCH" in table("create", "b", "--method", "FOCH", code=2)
     assert "needs Python" in table("create", "b", "--method", "mine:Method", code=2)
     assert "what --bits and --seed decide" in table("create", "b", "--set", "n_bits=3", code=2)
-    assert "FCOH does not have it" in table("create", "b", "--set", "colour=3", code=2)
+    assert "FCOH has no such parameter" in table("create", "b", "--set", "colour=3", code=2)
     assert "batch_size" in table("create", "b", "--set", "batch_size=0", code=2)
     assert not Path("b").exists()
 
@@ -53,7 +53,7 @@ def test_every_format_gives_the_same_table(suffix: str) -> None:
             model.ingest([f"digit {i}" for i in rows], X[part], [f"class {y}" for y in Y[part]])
         model.refresh()  # as the command does at its end
         with HashTable.open("t", mode="read") as opened:
-            ids, far = opened.search(X[1000:1050], 20)
+            far, ids = opened.search(X[1000:1050], 20)
             assert ids.tolist() == model.search(X[1000:1050], 20)[0].tolist()
             assert far.tolist() == model.search(X[1000:1050], 20)[1].tolist()
             assert opened.stats().versions == model.stats().versions

@@ -50,7 +50,7 @@ def test_rows_without_a_label_are_stored_and_searched(kind: str, words: bool) ->
     with HashTable.open("t", mode="read") as opened:
         assert opened.hasher.n_seen_ == KEPT.sum()
         assert isinstance(opened.hasher, hs.FCOH)
-        ids, _ = opened.search(X[:40], 5)
+        _, ids = opened.search(X[:40], 5)
     assert "300 there already" in table("ingest", "t", file)
     queries = write(kind, words, slice(0, 40))
     said = table("search", "t", queries, "-k", 5)

@@ -16,7 +16,7 @@ def test_a_file_of_something_else_is_not_advised_to_be_unpickled(suffix: str) ->
     table("create", "t")
     Path(f"text.{suffix}").write_text("hello")
     said = table("ingest", "t", f"text.{suffix}", code=2)
-    assert f"text.{suffix} cannot be read as an .{suffix} file (" in said
+    assert f"text.{suffix} is not a valid .{suffix} file (" in said
     assert "pickle" not in said
     objects = np.array([[1, "a"]], dtype=object)
     np.save("objects.npy", objects, allow_pickle=True)
@@ -39,7 +39,7 @@ def test_a_row_is_no_line_of_names() -> None:
     table("create", "t")
     Path("rows.csv").write_text("a,1.0,1.0,3\nb,1.5,2.5,4\n")
     said = table("ingest", "t", "rows.csv", code=2)
-    assert "rows.csv has more than one column '1.0'. Where its first line is a row: --no-header" in said
+    assert "rows.csv has more than one column '1.0'. If its first line is a row: --no-header" in said
 
 
 def test_a_row_without_an_id_is_named() -> None:

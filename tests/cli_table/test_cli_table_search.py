@@ -17,8 +17,8 @@ from hashstream.table import HashTable
 def test_answers_are_the_tables_own(digits: Path) -> None:
     np.savez("queries.npz", x=X[1000:1100], y=Y[1000:1100])
     with HashTable.open("t", mode="read") as opened:
-        ids, far = opened.search(X[1000:1100], 7)
-        soft_ids, soft_far = opened.search(X[1000:1100], 7, asymmetric=True)
+        far, ids = opened.search(X[1000:1100], 7)
+        soft_far, soft_ids = opened.search(X[1000:1100], 7, asymmetric=True)
         offsets, near_far, near = opened.search_radius(X[1000:1100], 4)
     precision = f"{(Y[ids] == Y[1000:1100, None]).mean():.1%}"
 
@@ -65,7 +65,7 @@ def test_json_lines_and_words_as_ids() -> None:
     )
     lines = [json.loads(line) for line in result.stdout.splitlines()]
     with HashTable.open("t", mode="read") as opened:
-        ids, far = opened.search(X[1000:1003], 2)
+        far, ids = opened.search(X[1000:1003], 2)
         labels = opened.get(ids.ravel()).labels
     assert lines == [
         {

@@ -14,11 +14,17 @@ import pytest
 import scipy.io
 
 from hashstream import datasets
-from hashstream.datasets import DatasetError, catalogue, download, mnist
+from hashstream.datasets import DatasetError, catalogue, download
 from hashstream.datasets.download import Pinned
-from hashstream.datasets.idx import IdxSet
+from hashstream.datasets.idx import IdxImages
 
 NOWHERE = "http://127.0.0.1:9"
+MNIST, FASHION_MNIST = (datasets.CATALOGUE[name].source for name in ("mnist", "fashion-mnist"))
+
+
+def set_source(monkeypatch: pytest.MonkeyPatch, name: str, source: IdxImages) -> None:
+    record = dataclasses.replace(datasets.CATALOGUE[name], source=source)
+    monkeypatch.setitem(catalogue._RECORDS, name, record)
 
 
 @pytest.fixture(autouse=True)
@@ -61,12 +67,12 @@ class Tiny:
 @pytest.fixture
 def tiny(monkeypatch: pytest.MonkeyPatch) -> Tiny:
     tiny = Tiny()
-    monkeypatch.setitem(catalogue._IMAGES, "mnist", dataclasses.replace(mnist.MNIST, parts=tiny.parts))
+    set_source(monkeypatch, "mnist", dataclasses.replace(MNIST, parts=tiny.parts))
     return tiny
 
 
-@pytest.mark.parametrize("images", [mnist.MNIST, mnist.FASHION_MNIST], ids=lambda images: images.name)
-def test_the_pinned_names_and_sizes_are_those_of_the_published_files(images: IdxSet) -> None:
+@pytest.mark.parametrize("images", [MNIST, FASHION_MNIST], ids=lambda images: images.name)
+def test_the_pinned_names_and_sizes_are_those_of_the_published_files(images: IdxImages) -> None:
     sizes = {pinned.name: pinned.size for pinned in images.files}
     assert sizes == {
         "train-images-idx3-ubyte.gz": 16 + 60_000 * 784,
@@ -82,7 +88,21 @@ def test_the_pinned_names_and_sizes_are_those_of_the_published_files(images: Idx
 
 def test_the_two_sets_share_no_file() -> None:
     """A slip in copying checksums would show here."""
-    assert not {p.sha256 for p in mnist.MNIST.files} & {p.sha256 for p in mnist.FASHION_MNIST.files}
+    assert not {p.sha256 for p in MNIST.files} & {p.sha256 for p in FASHION_MNIST.files}
+
+
+def test_records_are_complete() -> None:
+    papers = {record.paper_settings for record in datasets.CATALOGUE.values()}
+    assert papers == {"mnist", "cifar10", "places205"}
+    for name, record in datasets.CATALOGUE.items():
+        assert record.name == name
+        assert record.setting.stream + record.classes * record.setting.per_class <= record.rows
+        assert not record.setting.stream % record.setting.every
+        assert record.source.downloadable or record.source.origin or record.source.find()
+        assert record.image_shape is None or np.prod(record.image_shape) == record.features
+    same = [record.paper_settings for record in datasets.CATALOGUE.values() if record.paper_role == "same"]
+    assert set(same) == papers
+    assert len(same) == 3
 
 
 @pytest.mark.parametrize("place", ["HASHSTREAM_DATA", "the cache"])
@@ -149,18 +169,18 @@ def test_an_npz_with_other_content_is_refused(tmp_path: Path, monkeypatch: pytes
     with pytest.raises(DatasetError, match="it needs x, y"):
         datasets.load("mnist")
     path.write_bytes(path.read_bytes()[:-30])
-    with pytest.raises(DatasetError, match=r"cannot be read as an \.npz"):
+    with pytest.raises(DatasetError, match=r"is not a valid \.npz"):
         datasets.load("mnist")
     np.savez(path, x=np.array([{}], dtype=object), y=np.zeros(1))
-    with pytest.raises(DatasetError, match=r"cannot be read as an \.npz"):  # it would need pickle
+    with pytest.raises(DatasetError, match=r"is not a valid \.npz"):  # it would need pickle
         datasets.load("mnist")
 
 
 def test_missing_data_says_where_it_was_looked_for_and_what_to_do(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    uninstalled = dataclasses.replace(mnist.FASHION_MNIST, installed=("nowhere", tmp_path / "nowhere"))
-    monkeypatch.setitem(catalogue._IMAGES, "fashion-mnist", uninstalled)
+    uninstalled = dataclasses.replace(FASHION_MNIST, installed=("nowhere", tmp_path / "nowhere"))
+    set_source(monkeypatch, "fashion-mnist", uninstalled)
     for name in ("mnist", "fashion-mnist"):
         with pytest.raises(DatasetError, match=rf"127\.0\.0\.1:9.*could not be downloaded.*Put {name}\.npz"):
             datasets.load(name)
@@ -211,7 +231,7 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.usefixtures("small")
 @pytest.mark.parametrize("name", ["cifar10", "tinyimagenet200"])
 def test_feature_files_of_the_documented_layout(tmp_path: Path, name: str) -> None:
-    folder, file = tmp_path / "cache", datasets.CATALOGUE[name].file
+    folder, file = tmp_path / "cache", datasets.CATALOGUE[name].source.file
     folder.mkdir()
     rng = np.random.default_rng(0)
     q, scale, y = (
@@ -250,8 +270,8 @@ def test_the_papers_own_features_by_name(tmp_path: Path) -> None:
     rng = np.random.default_rng(1)
     X, y = rng.normal(size=(12, 6)).astype(np.float32), np.arange(12)[:, None] % 4
     vgg = {"trainCNN": X[:8], "testCNN": X[8:], "trainLabels": y[:8], "testLabels": y[8:]}
-    scipy.io.savemat(folder / datasets.CATALOGUE["cifar10-vgg16"].file, vgg)
-    places = folder / datasets.CATALOGUE["places205"].file
+    scipy.io.savemat(folder / datasets.CATALOGUE["cifar10-vgg16"].source.file, vgg)
+    places = folder / datasets.CATALOGUE["places205"].source.file
     scipy.io.savemat(places, {"pca_feats": X, "labels": y})
     for name in ("cifar10-vgg16", "places205"):
         data = datasets.load(name)
@@ -275,7 +295,7 @@ REAL = os.environ.get("HASHSTREAM_DATA")
 def test_the_real_files(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HASHSTREAM_DATA", str(REAL))
     if datasets.find(name) is None:
-        pytest.skip(f"{datasets.CATALOGUE[name].file} is not in HASHSTREAM_DATA")
+        pytest.skip(f"{datasets.CATALOGUE[name].source.file} is not in HASHSTREAM_DATA")
     data = datasets.load(name)  # for MNIST and Fashion-MNIST this compares all four published checksums
     entry = datasets.CATALOGUE[name]
     assert data.X.shape[1] == entry.features

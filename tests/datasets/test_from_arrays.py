@@ -9,7 +9,7 @@ import pytest
 
 from hashstream import datasets
 from hashstream.datasets import from_arrays
-from hashstream.evaluate.protocols.course import PreparedDataset
+from hashstream.evaluate.protocols.task import PreparedDataset
 
 Y = np.array([0, 1, 0])
 

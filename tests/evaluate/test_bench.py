@@ -25,17 +25,17 @@ POINTS = [100, 200, 300]
 
 
 @pytest.fixture(scope="module")
-def field() -> evaluate.PreparedDataset:
+def data() -> evaluate.PreparedDataset:
     rng = np.random.default_rng(0)
     y = np.repeat(np.arange(5), 120)
     X = (rng.standard_normal((5, 12))[y] + rng.standard_normal((600, 12))).astype(np.float32)
     return evaluate.PreparedDataset("blobs", X, y, protocols.Setting(per_class=10, stream=300, every=100))
 
 
-def run(field: evaluate.PreparedDataset, path: Path, runs: int = 2) -> evaluate.Results:
+def run(data: evaluate.PreparedDataset, path: Path, runs: int = 2) -> evaluate.Results:
     results = evaluate.Results(path)
     for job in evaluate.jobs({"Moving": Moving}, bits=[8, 12], runs=runs):
-        for _ in evaluate.measure(job, field, POINTS, results):
+        for _ in evaluate.measure(job, data, POINTS, results):
             pass
     return results
 
@@ -44,13 +44,13 @@ def without_times(results: evaluate.Results) -> list[dict[str, object]]:
     return [row for row in results.rows if row["metric"] not in ("train_seconds", "encode_seconds")]
 
 
-def test_rows_are_written_as_they_are_measured(field: evaluate.PreparedDataset, tmp_path: Path) -> None:
+def test_rows_are_written_as_they_are_measured(data: evaluate.PreparedDataset, tmp_path: Path) -> None:
     results = evaluate.Results(tmp_path / "new" / "results.csv")
     (job,) = evaluate.jobs({"LSH": LSH}, bits=[16], runs=1)
-    looks = evaluate.measure(job, field, POINTS, results)
+    checkpoints = evaluate.measure(job, data, POINTS, results)
     per_look = len(protocols.Paper().metrics())
     for i in (1, 2):
-        next(looks)
+        next(checkpoints)
         lines = results.path.read_text().splitlines()
         assert lines[0] == "dataset,protocol,method,bits,run,n_train,metric,value"
         assert len(lines) == 1 + i * per_look
@@ -58,11 +58,11 @@ def test_rows_are_written_as_they_are_measured(field: evaluate.PreparedDataset, 
 
 
 def test_what_is_there_is_read_back_exactly_and_not_measured_again(
-    field: evaluate.PreparedDataset, tmp_path: Path
+    data: evaluate.PreparedDataset, tmp_path: Path
 ) -> None:
-    first = run(field, tmp_path / "results.csv")
+    first = run(data, tmp_path / "results.csv")
     text = first.path.read_text()
-    again = run(field, tmp_path / "results.csv")
+    again = run(data, tmp_path / "results.csv")
     assert again.rows == first.rows
     assert again.path.read_text() == text
     assert len(first.rows) == 2 * 2 * len(POINTS) * len(protocols.Paper().metrics())
@@ -70,34 +70,34 @@ def test_what_is_there_is_read_back_exactly_and_not_measured_again(
 
 @pytest.mark.parametrize("cut", [0.1, 0.5, 0.77, 0.999])
 def test_continued_after_a_cut_anywhere_equals_one_go(
-    field: evaluate.PreparedDataset, tmp_path: Path, cut: float
+    data: evaluate.PreparedDataset, tmp_path: Path, cut: float
 ) -> None:
-    whole = run(field, tmp_path / "whole.csv")
+    whole = run(data, tmp_path / "whole.csv")
     text = whole.path.read_text()
     (tmp_path / "cut.csv").write_text(text[: int(cut * len(text))])
-    continued = run(field, tmp_path / "cut.csv")
+    continued = run(data, tmp_path / "cut.csv")
     assert without_times(continued) == without_times(whole)
     assert len(continued.rows) == len(whole.rows)
     assert evaluate.Results(tmp_path / "cut.csv").rows == continued.rows
 
 
 def test_more_runs_and_the_other_rule_add_to_the_same_file(
-    field: evaluate.PreparedDataset, tmp_path: Path
+    data: evaluate.PreparedDataset, tmp_path: Path
 ) -> None:
-    before = run(field, tmp_path / "results.csv", runs=1)
-    after = run(field, tmp_path / "results.csv", runs=2)
+    before = run(data, tmp_path / "results.csv", runs=1)
+    after = run(data, tmp_path / "results.csv", runs=2)
     assert after.rows[: len(before.rows)] == before.rows
     (job,) = evaluate.jobs({"Moving": Moving}, bits=[8], runs=1)
     assert evaluate.pending(job, "blobs", POINTS, after, ties="paper") == []
     assert evaluate.pending(job, "blobs", POINTS, after, ties="aware") == POINTS
-    list(evaluate.measure(job, field, POINTS, after, ties="aware"))
+    list(evaluate.measure(job, data, POINTS, after, ties="aware"))
     keys = [tuple(row[name] for name in evaluate.COLUMNS[:-1]) for row in after.rows]
     assert len(keys) == len(set(keys))
 
 
 @pytest.mark.parametrize("method", ["BSODH", "FROSH", "Moving"])
-def test_a_row_is_the_same_whichever_looks_are_asked_for_first(method: str, tmp_path: Path) -> None:
-    """For batches, 256 and 2,000 rows, that do not fit between two looks."""
+def test_a_row_is_the_same_whichever_checkpoints_are_asked_for_first(method: str, tmp_path: Path) -> None:
+    """For batches, 256 and 2,000 rows, that do not fit between two checkpoints."""
     digits = evaluate.PreparedDataset.of(datasets.load("digits"))
     settings = {} if method == "BSODH" else {"batch_size": 256}
     made = {"BSODH": BSODH, "FROSH": FROSH, "Moving": Moving}[method]
@@ -119,10 +119,10 @@ def test_a_row_is_the_same_whichever_looks_are_asked_for_first(method: str, tmp_
     assert {n for n, _ in found} == {150, *range(100, 1501, 100)}
 
 
-def test_settings_are_part_of_the_name(field: evaluate.PreparedDataset, tmp_path: Path) -> None:
+def test_settings_are_part_of_the_name(data: evaluate.PreparedDataset, tmp_path: Path) -> None:
     results = evaluate.Results(tmp_path / "results.csv")
     jobs = evaluate.jobs({"LSH": LSH}, bits=[8], runs=1, settings={"batch_size": 50, "feature_map": None})
-    list(evaluate.measure(jobs[0], field, POINTS, results))
+    list(evaluate.measure(jobs[0], data, POINTS, results))
     read = evaluate.Results(tmp_path / "results.csv")
     assert {row["method"] for row in read.rows} == {"LSH(batch_size=50, feature_map=None)"}
     assert evaluate.pending(jobs[0], "blobs", POINTS, read, ties="paper") == []

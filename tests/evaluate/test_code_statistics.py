@@ -83,7 +83,7 @@ def test_one_item_and_all_items_equal():
         (np.zeros(3, np.uint8), None, "shape"),
         (np.zeros((3, 2), np.uint8), 8, "9 to 16"),
         (np.array([[0], [1]], np.uint8), 4, r"codes\[1\] has ones past bit 4"),
-        (np.zeros((3, 1), np.uint8), 2.5, "whole number"),
+        (np.zeros((3, 1), np.uint8), 2.5, "an integer"),
     ],
 )
 def test_bad_input_is_named(codes, n_bits, says):

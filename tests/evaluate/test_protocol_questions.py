@@ -56,7 +56,7 @@ class Recorder:
 
 
 @pytest.fixture(scope="module")
-def field() -> protocols.PreparedDataset:
+def data() -> protocols.PreparedDataset:
     """Ten classes of different sizes, called by letters."""
     rng = np.random.default_rng(1)
     y = np.repeat(list("jihgfedcba"), np.arange(60, 110, 5))
@@ -67,18 +67,18 @@ def field() -> protocols.PreparedDataset:
     return protocols.PreparedDataset("letters", X, y, protocols.Setting(per_class=8, stream=600, every=100))
 
 
-def rows_of(field: protocols.PreparedDataset, X: np.ndarray) -> np.ndarray:
-    """Which rows of the field these are, also where features have exchanged places."""
-    place = {row.tobytes(): i for i, row in enumerate(np.sort(field.X))}
+def rows_of(data: protocols.PreparedDataset, X: np.ndarray) -> np.ndarray:
+    """Which rows of the data these are, also where features have exchanged places."""
+    place = {row.tobytes(): i for i, row in enumerate(np.sort(data.X))}
     return np.array([place[row.tobytes()] for row in np.sort(X)])
 
 
 def run_stream(
-    protocol: Protocol, field: protocols.PreparedDataset, points: tuple[int, ...] | None = None
+    protocol: Protocol, data: protocols.PreparedDataset, points: tuple[int, ...] | None = None
 ) -> tuple[Recorder, list[protocols.Checkpoint]]:
     hasher = Recorder()
-    course, cuts = protocol.course(field, SEED), protocol.points(field)
-    return hasher, list(protocols.run_stream(hasher, course, points or cuts, cuts=cuts))
+    task, cuts = protocol.task(data, SEED), protocol.points(data)
+    return hasher, list(protocols.run_stream(hasher, task, points or cuts, cuts=cuts))
 
 
 def average_precision(hasher: Recorder, query: np.ndarray, label: str, X: np.ndarray, y: np.ndarray) -> float:
@@ -95,16 +95,16 @@ def mean_ap(
 
 
 @pytest.mark.parametrize("protocol", EVERY, ids=lambda protocol: protocol.kind)
-def test_looks_have_what_is_promised_whichever_are_left_out(
-    protocol: Protocol, field: protocols.PreparedDataset
+def test_checkpoints_have_what_is_promised_whichever_are_left_out(
+    protocol: Protocol, data: protocols.PreparedDataset
 ) -> None:
-    points = protocol.points(field)
-    _, whole = run_stream(protocol, field)
-    assert tuple(look.n_train for look in whole) == points
-    for look in whole:
-        assert set(protocol.metrics()) <= set(look.scores)
-        assert all(np.isfinite(value) for value in look.scores.values())
-    _, last = run_stream(protocol, field, points[-1:])
+    points = protocol.points(data)
+    _, whole = run_stream(protocol, data)
+    assert tuple(checkpoint.n_train for checkpoint in whole) == points
+    for checkpoint in whole:
+        assert set(protocol.metrics()) <= set(checkpoint.scores)
+        assert all(np.isfinite(value) for value in checkpoint.scores.values())
+    _, last = run_stream(protocol, data, points[-1:])
     for name, value in last[0].scores.items():
         assert name in SECONDS or value == whole[-1].scores[name]
     figures = [name for name in protocol.metrics() if name not in SECONDS]
@@ -113,85 +113,85 @@ def test_looks_have_what_is_promised_whichever_are_left_out(
 
 
 @pytest.mark.parametrize("protocol", EVERY, ids=lambda protocol: protocol.kind)
-def test_the_seed_decides(protocol: Protocol, field: protocols.PreparedDataset) -> None:
-    first, again, other = (protocol.course(field, seed) for seed in (0, 0, 1))
+def test_the_seed_decides(protocol: Protocol, data: protocols.PreparedDataset) -> None:
+    first, again, other = (protocol.task(data, seed) for seed in (0, 0, 1))
     np.testing.assert_array_equal(first.X, again.X)
     np.testing.assert_array_equal(first.y, again.y)
     assert not np.array_equal(first.X, other.X)
 
 
 @pytest.mark.parametrize("protocol", EVERY, ids=lambda protocol: protocol.kind)
-def test_queries_are_never_learned_from(protocol: Protocol, field: protocols.PreparedDataset) -> None:
-    hasher, _ = run_stream(protocol, field)
-    learned = rows_of(field, hasher.stream[0])
+def test_queries_are_never_learned_from(protocol: Protocol, data: protocols.PreparedDataset) -> None:
+    hasher, _ = run_stream(protocol, data)
+    learned = rows_of(data, hasher.stream[0])
     assert len(set(learned)) == len(learned)
-    assert not set(learned) & set(field.split(SEED).queries)
+    assert not set(learned) & set(data.split(SEED).queries)
     if not isinstance(protocol, LabelNoise):
-        np.testing.assert_array_equal(field.y[learned], hasher.stream[1])
+        np.testing.assert_array_equal(data.y[learned], hasher.stream[1])
 
 
-def test_unseen_classes(field: protocols.PreparedDataset) -> None:
+def test_unseen_classes(data: protocols.PreparedDataset) -> None:
     protocol = UnseenClasses()
-    hasher, looks = run_stream(protocol, field)
+    hasher, checkpoints = run_stream(protocol, data)
     seen = set(hasher.stream[1])
     assert len(seen) == 7  # a quarter of ten, rounded up, is left out
-    split = field.split(SEED)
-    expected = [row for row in split.retrieval if field.y[row] in seen]
-    np.testing.assert_array_equal(rows_of(field, hasher.stream[0]), expected[: looks[-1].n_train])
-    database = field.X[split.retrieval], field.y[split.retrieval]
+    split = data.split(SEED)
+    expected = [row for row in split.retrieval if data.y[row] in seen]
+    np.testing.assert_array_equal(rows_of(data, hasher.stream[0]), expected[: checkpoints[-1].n_train])
+    database = data.X[split.retrieval], data.y[split.retrieval]
     for who, belongs in (("seen", True), ("unseen", False)):
-        rows = [row for row in split.queries if (field.y[row] in seen) is belongs]
-        queries = field.X[rows], field.y[rows]
-        assert looks[-1].scores[f"{who} mAP"] == pytest.approx(mean_ap(hasher, queries, database))
-    assert {len(set(protocol.course(field, seed).y)) for seed in range(5)} == {7}
-    assert len({frozenset(protocol.course(field, seed).y) for seed in range(5)}) > 1
+        rows = [row for row in split.queries if (data.y[row] in seen) is belongs]
+        queries = data.X[rows], data.y[rows]
+        assert checkpoints[-1].scores[f"{who} mAP"] == pytest.approx(mean_ap(hasher, queries, database))
+    assert {len(set(protocol.task(data, seed).y)) for seed in range(5)} == {7}
+    assert len({frozenset(protocol.task(data, seed).y) for seed in range(5)}) > 1
 
 
 @pytest.mark.parametrize("share", [0.1, 0.3, 0.8])
-def test_no_choice_of_unseen_classes_runs_out_of_rows(field: protocols.PreparedDataset, share: float) -> None:
+def test_no_choice_of_unseen_classes_runs_out_of_rows(data: protocols.PreparedDataset, share: float) -> None:
     protocol = UnseenClasses(share)
-    last = protocol.points(field)[-1]
-    lengths = [len(protocol.course(field, seed).y) for seed in range(20)]
+    last = protocol.points(data)[-1]
+    lengths = [len(protocol.task(data, seed).y) for seed in range(20)]
     assert last <= min(lengths)
-    assert all(len(set(protocol.course(field, seed).y)) == 10 - round(10 * share) for seed in range(3))
+    assert all(len(set(protocol.task(data, seed).y)) == 10 - round(10 * share) for seed in range(3))
 
 
-def test_classes_arrive_in_turn(field: protocols.PreparedDataset) -> None:
+def test_classes_arrive_in_turn(data: protocols.PreparedDataset) -> None:
     protocol = ClassIncremental()
-    points = protocol.points(field)
-    hasher, looks = run_stream(protocol, field)
+    points = protocol.points(data)
+    hasher, checkpoints = run_stream(protocol, data)
     y = hasher.stream[1]
     stages = [y[a:b] for a, b in itertools.pairwise((0, *points))]
-    assert len(stages) == 6  # as many as the setting has looks
+    assert len(stages) == 6  # as many as the setting has checkpoints
     for i, j in itertools.combinations(range(6), 2):
         assert not set(stages[i]) & set(stages[j])
-    assert set(y) == set(field.y)
+    assert set(y) == set(data.y)
     sizes = np.unique(y, return_counts=True)[1]
     assert set(sizes) == {52}  # what the smallest class has beside its queries
     assert all(len(set(stage[:20])) == len(set(stage)) for stage in stages)  # mixed within a stage
-    split = field.split(SEED)
-    X, labels = field.X[split.retrieval], field.y[split.retrieval]
-    for at, look in enumerate(looks):
+    split = data.split(SEED)
+    X, labels = data.X[split.retrieval], data.y[split.retrieval]
+    for at, checkpoint in enumerate(checkpoints):
         replay = Recorder()
-        for rows in hasher.learned:  # up to this look
-            if sum(len(p[1]) for p in replay.learned) < look.n_train:
+        for rows in hasher.learned:  # up to this checkpoint
+            if sum(len(p[1]) for p in replay.learned) < checkpoint.n_train:
                 replay.partial_fit(*rows)
         come = set(np.concatenate(stages[: at + 1]))
         database = X[np.isin(labels, list(come))], labels[np.isin(labels, list(come))]
 
         def ask(classes: set[str], against: Any, replay: Recorder = replay) -> float:
-            rows = [row for row in split.queries if field.y[row] in classes]
-            return mean_ap(replay, (field.X[rows], field.y[rows]), against)
+            rows = [row for row in split.queries if data.y[row] in classes]
+            return mean_ap(replay, (data.X[rows], data.y[rows]), against)
 
         new = set(stages[at])
-        assert look.scores["mAP"] == pytest.approx(ask(come, database))
-        assert look.scores["new mAP"] == pytest.approx(ask(new, database))
-        assert ("old mAP" in look.scores) == (at > 0)
+        assert checkpoint.scores["mAP"] == pytest.approx(ask(come, database))
+        assert checkpoint.scores["new mAP"] == pytest.approx(ask(new, database))
+        assert ("old mAP" in checkpoint.scores) == (at > 0)
         if at:
-            assert look.scores["old mAP"] == pytest.approx(ask(come - new, database))
-        stage_scores = [name for name in look.scores if name.startswith("stage ")]
+            assert checkpoint.scores["old mAP"] == pytest.approx(ask(come - new, database))
+        stage_scores = [name for name in checkpoint.scores if name.startswith("stage ")]
         assert stage_scores == [f"stage {i + 1} mAP" for i in range(at + 1)]
-        assert look.scores["stage 1 mAP"] == pytest.approx(ask(set(stages[0]), (X, labels)))
+        assert checkpoint.scores["stage 1 mAP"] == pytest.approx(ask(set(stages[0]), (X, labels)))
 
 
 def test_forgetting_is_the_fall_from_the_best_look() -> None:
@@ -200,36 +200,36 @@ def test_forgetting_is_the_fall_from_the_best_look() -> None:
         "stage 2 mAP": {20: 0.6, 30: 0.8},
         "stage 3 mAP": {30: 0.1},
     }
-    found = ClassIncremental().hindsight(curves, [10, 20, 30])
+    found = ClassIncremental().run_metrics(curves, [10, 20, 30])
     assert found == {"forgetting": pytest.approx(((0.95 - 0.5) + (0.6 - 0.8)) / 2)}
 
 
 @pytest.mark.parametrize("share", [1.0, 0.5])
-def test_drift(field: protocols.PreparedDataset, share: float) -> None:
+def test_drift(data: protocols.PreparedDataset, share: float) -> None:
     protocol = Drift(share)
-    hasher, looks = run_stream(protocol, field)
-    split, change = field.split(SEED), 300
+    hasher, checkpoints = run_stream(protocol, data)
+    split, change = data.split(SEED), 300
     X, y = hasher.stream
-    np.testing.assert_array_equal(X[:change], field.X[split.stream[:change]])
-    np.testing.assert_array_equal(y, field.y[split.stream])
+    np.testing.assert_array_equal(X[:change], data.X[split.stream[:change]])
+    np.testing.assert_array_equal(y, data.y[split.stream])
     source = protocol._source(14, SEED)
     assert sorted(source) == list(range(14))
     assert (source != np.arange(14)).sum() == 14 * share
-    np.testing.assert_array_equal(X[change:], field.X[split.stream[change:]][:, source])
-    before, after = field.X[split.stream[change:]], X[change:]
+    np.testing.assert_array_equal(X[change:], data.X[split.stream[change:]][:, source])
+    before, after = data.X[split.stream[change:]], X[change:]
     np.testing.assert_allclose(before @ before.T, after @ after.T, rtol=1e-4, atol=1e-4)  # as hard as it was
     worlds = [
-        [(features[rows], field.y[rows]) for rows in (split.queries, split.retrieval)]
-        for features in (field.X, field.X[:, source])
+        [(features[rows], data.y[rows]) for rows in (split.queries, split.retrieval)]
+        for features in (data.X, data.X[:, source])
     ]
-    assert looks[-1].scores["mAP"] == pytest.approx(mean_ap(hasher, *worlds[1]))
+    assert checkpoints[-1].scores["mAP"] == pytest.approx(mean_ap(hasher, *worlds[1]))
     at_change = Recorder()
     for piece in hasher.learned[:3]:
         at_change.partial_fit(*piece)
-    (look,) = (look for look in looks if "moved mAP" in look.scores)
-    assert look.n_train == change
-    assert look.scores["mAP"] == pytest.approx(mean_ap(at_change, *worlds[0]))
-    assert look.scores["moved mAP"] == pytest.approx(mean_ap(at_change, *worlds[1]))
+    (checkpoint,) = (checkpoint for checkpoint in checkpoints if "moved mAP" in checkpoint.scores)
+    assert checkpoint.n_train == change
+    assert checkpoint.scores["mAP"] == pytest.approx(mean_ap(at_change, *worlds[0]))
+    assert checkpoint.scores["moved mAP"] == pytest.approx(mean_ap(at_change, *worlds[1]))
 
 
 @pytest.mark.parametrize(
@@ -241,29 +241,29 @@ def test_drift(field: protocols.PreparedDataset, share: float) -> None:
     ],
 )
 def test_recovery(curve: dict[int, float], rows: float) -> None:
-    found = Drift().hindsight({"mAP": curve, "moved mAP": {20: 0.2}}, [10, 20, 30, 40])
+    found = Drift().run_metrics({"mAP": curve, "moved mAP": {20: 0.2}}, [10, 20, 30, 40])
     assert found["recovery_rows"] == pytest.approx(rows, nan_ok=True)
-    unmoved = Drift().hindsight({"mAP": curve, "moved mAP": {20: 0.97}}, [10, 20, 30, 40])
+    unmoved = Drift().run_metrics({"mAP": curve, "moved mAP": {20: 0.97}}, [10, 20, 30, 40])
     assert unmoved["recovery_rows"] == 0
 
 
 @pytest.mark.parametrize("rate", [0.0, 0.2, 1.0])
-def test_label_noise(field: protocols.PreparedDataset, rate: float) -> None:
-    paper, noisy = Paper().course(field, SEED), LabelNoise(rate).course(field, SEED)
+def test_label_noise(data: protocols.PreparedDataset, rate: float) -> None:
+    paper, noisy = Paper().task(data, SEED), LabelNoise(rate).task(data, SEED)
     np.testing.assert_array_equal(noisy.X, paper.X)
     assert (noisy.y != paper.y).sum() == round(rate * 600)
-    assert set(noisy.y) <= set(field.y)
+    assert set(noisy.y) <= set(data.y)
     if rate == 1.0:  # every other class equally likely: 600 rows over 90 pairs
         pairs = list(zip(paper.y, noisy.y, strict=True))
         assert len(set(pairs)) == 90
         assert max(pairs.count(pair) for pair in set(pairs)) < 25
 
 
-def test_wrong_labels_are_only_learned_from(field: protocols.PreparedDataset, tmp_path: Path) -> None:
+def test_wrong_labels_are_only_learned_from(data: protocols.PreparedDataset, tmp_path: Path) -> None:
     results = evaluate.Results(tmp_path / "results.csv")
     jobs = evaluate.jobs({"Moving": Moving}, bits=[12], runs=1)  # learns nothing from labels
     for protocol in (Paper(), LabelNoise(0.5)):
-        evaluate.run(jobs, field, results, protocol=protocol)
+        evaluate.run(jobs, data, results, protocol=protocol)
     values: dict[str, list[float]] = {"paper": [], "label-noise:0.5": []}
     for row in results.rows:
         if row["metric"] not in SECONDS:
@@ -271,33 +271,31 @@ def test_wrong_labels_are_only_learned_from(field: protocols.PreparedDataset, tm
     assert values["paper"] == values["label-noise:0.5"] != []
 
 
-def test_validation_touches_the_stream_alone(field: protocols.PreparedDataset) -> None:
-    hasher, (look,) = run_stream(Validation(), field)
-    split = field.split(SEED)
-    learned = rows_of(field, hasher.stream[0])
-    database, queries = (rows_of(field, X) for X in hasher.encoded)
+def test_validation_touches_the_stream_alone(data: protocols.PreparedDataset) -> None:
+    hasher, (checkpoint,) = run_stream(Validation(), data)
+    split = data.split(SEED)
+    learned = rows_of(data, hasher.stream[0])
+    database, queries = (rows_of(data, X) for X in hasher.encoded)
     assert set(learned) | set(database) | set(queries) <= set(split.stream)
     np.testing.assert_array_equal(database, learned)
     assert list(learned) == [row for row in split.stream if row in set(learned)]  # in the stream's order
     assert not set(queries) & set(learned)
-    counts = dict(zip(*np.unique(field.y[queries], return_counts=True), strict=True))
+    counts = dict(zip(*np.unique(data.y[queries], return_counts=True), strict=True))
     assert set(counts.values()) == {6}  # a tenth of 600, of each of ten classes
-    assert look.n_train == len(learned) == 540
-    expected = mean_ap(hasher, (field.X[queries], field.y[queries]), (field.X[database], field.y[database]))
-    assert look.scores["mAP"] == pytest.approx(expected)
+    assert checkpoint.n_train == len(learned) == 540
+    expected = mean_ap(hasher, (data.X[queries], data.y[queries]), (data.X[database], data.y[database]))
+    assert checkpoint.scores["mAP"] == pytest.approx(expected)
 
 
 def test_validation_leaves_half_of_a_rare_class_to_be_found() -> None:
     y = np.repeat(["often", "rare"], [490, 22])
     X = np.arange(512.0)[:, None] + np.zeros(3)
-    field = protocols.PreparedDataset(
-        "lopsided", X, y, protocols.Setting(per_class=10, stream=200, every=100)
-    )
+    data = protocols.PreparedDataset("lopsided", X, y, protocols.Setting(per_class=10, stream=200, every=100))
     for seed in range(5):
-        course = Validation().course(field, seed)
-        in_stream = (y[field.split(seed).stream] == "rare").sum()
-        assert (course.y == "rare").sum() >= in_stream // 2 >= 1
-        assert len(course.y) == Validation().points(field)[0] == 180
+        task = Validation().task(data, seed)
+        in_stream = (y[data.split(seed).stream] == "rare").sum()
+        assert (task.y == "rare").sum() >= in_stream // 2 >= 1
+        assert len(task.y) == Validation().points(data)[0] == 180
 
 
 def test_named() -> None:
@@ -315,7 +313,7 @@ def test_named() -> None:
     [
         ("peper", "there is no protocol 'peper': choose from paper, unseen-classes"),
         ("paper:2", "paper takes no number"),
-        ("drift:fast", "'fast' is no number"),
+        ("drift:fast", "'fast' is not a number"),
         ("drift:0", "share of features"),
         ("drift:nan", "share of features"),
         ("label-noise:1.5", "0 to 1, not 1.5"),
@@ -327,47 +325,47 @@ def test_names_of_no_protocol(text: str, says: str) -> None:
         protocols.named(text)
 
 
-def test_fields_that_are_too_small_for_a_question(field: protocols.PreparedDataset) -> None:
+def test_data_sets_that_are_too_small_for_a_question(data: protocols.PreparedDataset) -> None:
     with pytest.raises(ValueError, match="10 classes, which leaves 1 to learn"):
-        UnseenClasses(0.9).points(field)
+        UnseenClasses(0.9).points(data)
     short = protocols.PreparedDataset(
-        "short", field.X, field.y, protocols.Setting(per_class=8, stream=9, every=9)
+        "short", data.X, data.y, protocols.Setting(per_class=8, stream=9, every=9)
     )
-    with pytest.raises(ValueError, match="a stream of 9 rows has none for each of 10 classes"):
+    with pytest.raises(ValueError, match="a stream of 9 rows is too short for 10 classes"):
         ClassIncremental().points(short)
-    with pytest.raises(ValueError, match="two looks at least"):
-        Drift().course(short, 0)
+    with pytest.raises(ValueError, match="at least two checkpoints"):
+        Drift().task(short, 0)
     with pytest.raises(ValueError, match="before"):
-        ClassIncremental().course(field, 0).judge(Recorder(), 10)
+        ClassIncremental().task(data, 0).judge(Recorder(), 10)
 
 
-def test_hindsight_of_whole_runs_only(field: protocols.PreparedDataset, tmp_path: Path) -> None:
+def test_metrics_of_whole_runs_only(data: protocols.PreparedDataset, tmp_path: Path) -> None:
     """A run cut in the middle and continued says the same as one in a single go, and says nothing before its end."""
     jobs = evaluate.jobs({"Moving": Moving}, bits=[12], runs=2)
     for protocol in (Paper(), ClassIncremental(), Drift()):
-        points = protocol.points(field)
+        points = protocol.points(data)
         whole = evaluate.Results(tmp_path / protocol.kind / "whole.csv")
-        evaluate.run(jobs, field, whole, protocol=protocol)
-        found = evaluate.in_hindsight(whole, "letters", protocol, points, "paper")
+        evaluate.run(jobs, data, whole, protocol=protocol)
+        found = evaluate.summarise_runs(whole, "letters", protocol, points, "paper")
         assert [s.runs for s in found] == [2] * len(found) != []
         lines = whole.path.read_text().splitlines(keepends=True)
         cut = evaluate.Results(tmp_path / protocol.kind / "cut.csv")
         cut.path.write_text("".join(lines[: int(0.7 * len(lines))]))
         cut = evaluate.Results(cut.path)
-        assert {s.runs for s in evaluate.in_hindsight(cut, "letters", protocol, points, "paper")} == {1}
-        evaluate.run(jobs, field, cut, protocol=protocol)
-        again = evaluate.in_hindsight(cut, "letters", protocol, points, "paper")
+        assert {s.runs for s in evaluate.summarise_runs(cut, "letters", protocol, points, "paper")} == {1}
+        evaluate.run(jobs, data, cut, protocol=protocol)
+        again = evaluate.summarise_runs(cut, "letters", protocol, points, "paper")
         assert str(again) == str(found)  # NaN is not equal to NaN
-        assert evaluate.in_hindsight(whole, "letters", protocol, points, "aware") == []
+        assert evaluate.summarise_runs(whole, "letters", protocol, points, "aware") == []
 
 
 def test_areas_under_the_papers_curves(tmp_path: Path) -> None:
-    field = evaluate.PreparedDataset.of(datasets.load("digits"))
+    data = evaluate.PreparedDataset.of(datasets.load("digits"))
     results = evaluate.Results(tmp_path / "results.csv")
-    evaluate.run(evaluate.jobs({"LSH": LSH}, bits=[16], runs=1), field, results, points=[500, 1500])
+    evaluate.run(evaluate.jobs({"LSH": LSH}, bits=[16], runs=1), data, results, points=[500, 1500])
     values = {(row["n_train"], row["metric"]): row["value"] for row in results.rows}
     areas = {
-        s.metric: s.mean for s in evaluate.in_hindsight(results, "digits", Paper(), [500, 1500], "paper")
+        s.metric: s.mean for s in evaluate.summarise_runs(results, "digits", Paper(), [500, 1500], "paper")
     }
     at_end = [values[1500, f"precision@{k}[paper]"] for k in (1, 5, 10, 20, 30, 40, 50, 60, 70, 80, 90, 100)]
     assert areas == {

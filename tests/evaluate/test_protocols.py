@@ -32,7 +32,7 @@ class Recorder:
 
 
 @pytest.fixture(scope="module")
-def field() -> protocols.PreparedDataset:
+def data() -> protocols.PreparedDataset:
     rng = np.random.default_rng(1)
     y = np.repeat(np.arange(4), 100)
     X = rng.standard_normal((4, 10))[y] + rng.standard_normal((400, 10))
@@ -40,15 +40,15 @@ def field() -> protocols.PreparedDataset:
 
 
 def stream(
-    hasher: Recorder, field: protocols.PreparedDataset, points: list[int], ties: str = "paper", **options: Any
+    hasher: Recorder, data: protocols.PreparedDataset, points: list[int], ties: str = "paper", **options: Any
 ) -> Any:
-    return protocols.run_stream(hasher, protocols.Paper().course(field, 2, ties=ties), points, **options)
+    return protocols.run_stream(hasher, protocols.Paper().task(data, 2, ties=ties), points, **options)
 
 
-def test_the_stream_is_learned_in_order_once_and_nothing_else(field: protocols.PreparedDataset) -> None:
-    X, y, split = field.X, field.y, field.split(2)
+def test_the_stream_is_learned_in_order_once_and_nothing_else(data: protocols.PreparedDataset) -> None:
+    X, y, split = data.X, data.y, data.split(2)
     hasher, told = Recorder(), []
-    seen = list(stream(hasher, field, [50, 200, 300], rows_at_once=40, progress=told.append))
+    seen = list(stream(hasher, data, [50, 200, 300], rows_at_once=40, progress=told.append))
     assert [at.n_train for at in seen] == [50, 200, 300]
     np.testing.assert_array_equal(np.concatenate([p[0] for p in hasher.pieces]), X[split.stream])
     np.testing.assert_array_equal(np.concatenate([p[1] for p in hasher.pieces]), y[split.stream])
@@ -56,10 +56,10 @@ def test_the_stream_is_learned_in_order_once_and_nothing_else(field: protocols.P
 
 
 @pytest.mark.parametrize("ties", ["paper", "aware"])
-def test_a_checkpoint_is_what_retrieval_says(field: protocols.PreparedDataset, ties: str) -> None:
-    X, y, split = field.X, field.y, field.split(2)
+def test_a_checkpoint_is_what_retrieval_says(data: protocols.PreparedDataset, ties: str) -> None:
+    X, y, split = data.X, data.y, data.split(2)
     hasher = Recorder(drift=0.3)
-    for at in stream(hasher, field, [100, 300], ties=ties):
+    for at in stream(hasher, data, [100, 300], ties=ties):
         expected = evaluate.retrieval(
             hasher.transform(X[split.queries]),
             y[split.queries],
@@ -73,8 +73,8 @@ def test_a_checkpoint_is_what_retrieval_says(field: protocols.PreparedDataset, t
         assert set(at.scores) - set(expected) == set(SECONDS)
 
 
-def test_rows(field: protocols.PreparedDataset) -> None:
-    (at,) = stream(Recorder(), field, [100])
+def test_rows(data: protocols.PreparedDataset) -> None:
+    (at,) = stream(Recorder(), data, [100])
     rows = at.rows(dataset="blobs", protocol="paper", method="random", bits=12, run=0)
     assert list(rows[0]) == ["dataset", "protocol", "method", "bits", "run", "n_train", "metric", "value"]
     assert {row["n_train"] for row in rows} == {100}
@@ -87,16 +87,16 @@ def test_rows(field: protocols.PreparedDataset) -> None:
     assert values["encode_seconds"] == at.scores["encode_seconds"] >= 0
 
 
-def test_which_points_are_judged_changes_no_figure(field: protocols.PreparedDataset) -> None:
+def test_which_points_are_judged_changes_no_figure(data: protocols.PreparedDataset) -> None:
     """Also of points within a piece, which end no piece."""
     cuts = {"cuts": [70, 140, 300], "rows_at_once": 50}
     whole = {
-        at.n_train: at for at in stream(Recorder(drift=0.3), field, [70, 100, 140, 150, 190, 300], **cuts)
+        at.n_train: at for at in stream(Recorder(drift=0.3), data, [70, 100, 140, 150, 190, 300], **cuts)
     }
     figures = [name for name in whole[70].scores if name not in SECONDS]
     for points in ([300], [70, 300], [100], [190], [100, 150, 300]):
         hasher, told = Recorder(drift=0.3), []
-        seen = list(stream(hasher, field, points, progress=told.append, **cuts))
+        seen = list(stream(hasher, data, points, progress=told.append, **cuts))
         assert [at.n_train for at in seen] == points
         for at in seen:
             assert [at.scores[name] for name in figures] == [
@@ -110,20 +110,20 @@ def test_which_points_are_judged_changes_no_figure(field: protocols.PreparedData
     )  # it steps once a call: 150 and 190 are alike
 
 
-def test_training_time_only_grows(field: protocols.PreparedDataset) -> None:
-    spent = [at.scores["train_seconds"] for at in stream(Recorder(), field, [100, 200, 300])]
+def test_training_time_only_grows(data: protocols.PreparedDataset) -> None:
+    spent = [at.scores["train_seconds"] for at in stream(Recorder(), data, [100, 200, 300])]
     assert spent == sorted(spent)
 
 
 @pytest.mark.parametrize("checkpoints", [[], [0, 100], [100, 100], [200, 100], [301]])
-def test_impossible_checkpoints_raise(field: protocols.PreparedDataset, checkpoints: list[int]) -> None:
+def test_impossible_checkpoints_raise(data: protocols.PreparedDataset, checkpoints: list[int]) -> None:
     with pytest.raises(ValueError, match="checkpoint"):
-        next(stream(Recorder(), field, checkpoints))
+        next(stream(Recorder(), data, checkpoints))
 
 
-def test_impossible_cuts_raise(field: protocols.PreparedDataset) -> None:
+def test_impossible_cuts_raise(data: protocols.PreparedDataset) -> None:
     with pytest.raises(ValueError, match=r"cuts are \[100, 50\]"):
-        next(stream(Recorder(), field, [100], cuts=[100, 50]))
+        next(stream(Recorder(), data, [100], cuts=[100, 50]))
 
 
 def test_every_data_set_has_a_setting_that_fits_it() -> None:

@@ -32,7 +32,7 @@ HEAD = ",".join(evaluate.COLUMNS)
 
 
 @pytest.fixture(scope="module")
-def field() -> evaluate.PreparedDataset:
+def data() -> evaluate.PreparedDataset:
     rng = np.random.default_rng(0)
     y = np.repeat(np.arange(5), 120)
     X = (rng.standard_normal((5, 12))[y] + rng.standard_normal((600, 12))).astype(np.float32)
@@ -83,15 +83,15 @@ def test_of_rows_with_the_same_key_the_first_counts(tmp_path: Path) -> None:
 
 
 def test_what_another_has_added_is_read_before_and_not_added_again(
-    field: evaluate.PreparedDataset, tmp_path: Path
+    data: evaluate.PreparedDataset, tmp_path: Path
 ) -> None:
     path = tmp_path / "results.csv"
     one, other = evaluate.Results(path), evaluate.Results(path)
     job = evaluate.Job("Moving", odd.Moving, 8, 0)
-    evaluate.run([job], field, one)
+    evaluate.run([job], data, one)
     text = path.read_text()
-    news: list[evaluate.News] = []
-    evaluate.run([job], field, other, watch=news.append)
+    news: list[evaluate.JobProgress] = []
+    evaluate.run([job], data, other, watch=news.append)
     assert path.read_text() == text
     assert other.rows == one.rows
     assert [item.done for item in news] == [True]
@@ -110,7 +110,7 @@ with Results(Path(sys.argv[1])).writing():
 
 
 def test_one_process_measures_at_a_time_and_a_dead_one_is_in_nobodys_way(
-    field: evaluate.PreparedDataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    data: evaluate.PreparedDataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(lock, "PATIENCE", 0.05)
     path = tmp_path / "results.csv"
@@ -121,15 +121,15 @@ def test_one_process_measures_at_a_time_and_a_dead_one_is_in_nobodys_way(
         assert holder.stdout.readline() == "holds\n"
         results = evaluate.Results(path)  # reading is free
         job = evaluate.Job("Moving", odd.Moving, 8, 0)
-        with pytest.raises(ValueError, match=rf"being measured into by process {holder.pid} on .*, since 2"):
-            evaluate.run([job], field, results)
-        with pytest.raises(ValueError, match="being measured into"):
+        with pytest.raises(ValueError, match=rf"is in use by process {holder.pid} on .*, since 2"):
+            evaluate.run([job], data, results)
+        with pytest.raises(ValueError, match="is in use by"):
             results.append(rows(0.5))
         assert results.rows == []
         assert not path.exists()
         os.kill(holder.pid, signal.SIGKILL)
     assert (tmp_path / "results.csv.lock").exists()  # left behind
-    evaluate.run([job], field, results)
+    evaluate.run([job], data, results)
     assert evaluate.pending(job, "blobs", [100, 200, 300], evaluate.Results(path)) == []
     assert not (tmp_path / "results.csv.lock").exists()
 
@@ -148,14 +148,14 @@ def test_an_appending_moment_is_waited_for(tmp_path: Path) -> None:
     assert len(evaluate.Results(path).rows) == 1
 
 
-def test_other_data_under_the_same_name_is_refused(field: evaluate.PreparedDataset, tmp_path: Path) -> None:
+def test_other_data_under_the_same_name_is_refused(data: evaluate.PreparedDataset, tmp_path: Path) -> None:
     results = evaluate.Results(tmp_path / "results.csv")
     job = evaluate.Job("Moving", odd.Moving, 8, 0)
-    evaluate.run([job], field, results)
+    evaluate.run([job], data, results)
     kept = json.loads((tmp_path / "results.datasets.json").read_text())
-    assert kept == {"blobs": field.fingerprint}
+    assert kept == {"blobs": data.fingerprint}
     text = results.path.read_text()
-    other = replace(field, y=field.y[::-1].copy(), fingerprint="")
+    other = replace(data, y=data.y[::-1].copy(), fingerprint="")
     for run in (0, 1):  # one that is there, one that is not
         with pytest.raises(ValueError, match="has figures of another blobs"):
             evaluate.run([replace(job, run=run)], other, evaluate.Results(results.path))
@@ -165,8 +165,8 @@ def test_other_data_under_the_same_name_is_refused(field: evaluate.PreparedDatas
     assert results.path.read_text().startswith(text)
     assert set(json.loads((tmp_path / "results.datasets.json").read_text())) == {"blobs", "turned"}
     (tmp_path / "results.datasets.json").write_text("[")
-    with pytest.raises(ValueError, match=r"results\.datasets\.json cannot be read"):
-        evaluate.run([job], field, results)
+    with pytest.raises(ValueError, match=r"results\.datasets\.json is not valid"):
+        evaluate.run([job], data, results)
 
 
 def test_a_fingerprint_is_of_all_labels_and_of_rows_from_end_to_end(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -181,7 +181,7 @@ def test_a_fingerprint_is_of_all_labels_and_of_rows_from_end_to_end(monkeypatch:
         labels[row] += 1
         seen |= {fingerprint(other, y), fingerprint(X, labels)}
     assert len(seen) == 9
-    monkeypatch.setattr("hashstream.datasets.dataset._LOOKED_AT", 2_000)  # every tenth row
+    monkeypatch.setattr("hashstream.datasets.dataset._SAMPLED", 2_000)  # every tenth row
     mark = fingerprint(X, y)
     found = []
     for row in range(1000):
@@ -204,24 +204,24 @@ def test_one_class_is_refused() -> None:
 
 @pytest.mark.parametrize("workers", [1, 2])
 def test_a_mistake_in_a_method_is_no_divergence(
-    field: evaluate.PreparedDataset, tmp_path: Path, workers: int
+    data: evaluate.PreparedDataset, tmp_path: Path, workers: int
 ) -> None:
     results = evaluate.Results(tmp_path / "results.csv")
     jobs = [evaluate.Job("Mistaken", odd.Mistaken, 8, run) for run in range(2)]
     with pytest.raises(ZeroDivisionError) as raised:
-        evaluate.run(jobs, field, results, workers=workers)
+        evaluate.run(jobs, data, results, workers=workers)
     assert any(note.startswith("While measuring Mistaken, 8 bits, run ") for note in raised.value.__notes__)
     assert results.rows == []
 
 
-def test_summaries_count_the_runs_that_are_asked_for(field: evaluate.PreparedDataset, tmp_path: Path) -> None:
+def test_summaries_count_the_runs_that_are_asked_for(data: evaluate.PreparedDataset, tmp_path: Path) -> None:
     results = evaluate.Results(tmp_path / "results.csv")
     for run, part in enumerate((0.2, 0.4, 0.9)):
         for n in (100, 200):
-            look = protocols.Checkpoint(n, dict.fromkeys(protocols.Paper().metrics(), part), "paper")
-            results.append(look.rows(**evaluate.Job("M", odd.Moving, 8, run).columns("d")))
+            checkpoint = protocols.Checkpoint(n, dict.fromkeys(protocols.Paper().metrics(), part), "paper")
+            results.append(checkpoint.rows(**evaluate.Job("M", odd.Moving, 8, run).columns("d")))
     for runs, mean in ((1, 0.2), (2, 0.3), (None, 0.5)):
         one, _ = evaluate.summarise(results, "d", ["mAP"], "paper", runs=runs)
         assert (one.mean, one.runs) == (pytest.approx(mean), runs or 3)
-        whole = evaluate.in_hindsight(results, "d", protocols.Paper(), [100, 200], "paper", runs=runs)
+        whole = evaluate.summarise_runs(results, "d", protocols.Paper(), [100, 200], "paper", runs=runs)
         assert [(s.mean, s.runs) for s in whole] == [(pytest.approx(mean), runs or 3)] * 2

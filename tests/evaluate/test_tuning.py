@@ -35,21 +35,21 @@ class Flipping(LSH):
 
 
 @pytest.fixture(scope="module")
-def field() -> evaluate.PreparedDataset:
+def data() -> evaluate.PreparedDataset:
     return evaluate.PreparedDataset.of(datasets.load("digits"))
 
 
-def test_the_best_come_first_and_what_diverged_last(field: evaluate.PreparedDataset, tmp_path: Path) -> None:
+def test_the_best_come_first_and_what_diverged_last(data: evaluate.PreparedDataset, tmp_path: Path) -> None:
     results = evaluate.Results(tmp_path / "results.csv")
     grid = {"flipped": (0.2, 0.0), "other": (1, 2, 3)}
-    news: list[evaluate.News] = []
-    found = evaluate.tune("Flipping", Flipping, field, results, bits=16, grid=grid, runs=2, watch=news.append)
+    news: list[evaluate.JobProgress] = []
+    found = evaluate.tune("Flipping", Flipping, data, results, bits=16, grid=grid, runs=2, watch=news.append)
     assert len(found) == 7  # six, and the defaults
     assert [trial.diverged for trial in found] == [0] * 5 + [1] * 2
     assert [trial.settings.get("flipped") for trial in found[:5]] == [0.0, 0.0, 0.2, 0.2, None]
     assert [len(trial.values) for trial in found] == [2] * 5 + [1] * 2
     assert sum(item.done for item in news) == 14
-    (end,) = protocols.Validation().points(field)
+    (end,) = protocols.Validation().points(data)
     value = {
         (row["method"], row["run"]): row["value"]
         for row in results.rows
@@ -61,17 +61,17 @@ def test_the_best_come_first_and_what_diverged_last(field: evaluate.PreparedData
         assert trial.mean == pytest.approx(np.mean(trial.values))
         assert trial.spread == pytest.approx(np.std(trial.values, ddof=1))
     text = results.path.read_text()
-    again = evaluate.tune("Flipping", Flipping, field, results, bits=16, grid=grid, runs=2)
+    again = evaluate.tune("Flipping", Flipping, data, results, bits=16, grid=grid, runs=2)
     assert again == found
     assert results.path.read_text() == text
 
 
-def test_only_the_stream_is_read(field: evaluate.PreparedDataset, tmp_path: Path) -> None:
+def test_only_the_stream_is_read(data: evaluate.PreparedDataset, tmp_path: Path) -> None:
     """Test queries and the rest of the retrieval set are replaced by NaN, which every hasher refuses."""
-    stream = field.split(0).stream
-    X = np.full_like(field.X, np.nan)
-    X[stream] = field.X[stream]
-    hidden = evaluate.PreparedDataset("digits", X, field.y, field.setting)
+    stream = data.split(0).stream
+    X = np.full_like(data.X, np.nan)
+    X[stream] = data.X[stream]
+    hidden = evaluate.PreparedDataset("digits", X, data.y, data.setting)
     outcomes = [
         evaluate.tune(
             "FCOH",
@@ -81,7 +81,7 @@ def test_only_the_stream_is_read(field: evaluate.PreparedDataset, tmp_path: Path
             bits=8,
             grid={"learning_rate": (0.01, 0.001)},
         )
-        for name, one in (("whole.csv", field), ("hidden.csv", hidden))
+        for name, one in (("whole.csv", data), ("hidden.csv", hidden))
     ]
     assert outcomes[0] == outcomes[1]
     assert {len(trial.values) for trial in outcomes[0]} == {1}
@@ -112,12 +112,12 @@ def test_settings_are_the_same_in_every_trial() -> None:
     assert tried == [{"a": 2, "b": 3}, {"a": 1, "b": 3}]
 
 
-def test_what_cannot_be_tuned_is_refused(field: evaluate.PreparedDataset, tmp_path: Path) -> None:
+def test_what_cannot_be_tuned_is_refused(data: evaluate.PreparedDataset, tmp_path: Path) -> None:
     results = evaluate.Results(tmp_path / "results.csv")
     with pytest.raises(ValueError, match="LSH has no tuning_grid"):
-        evaluate.tune("LSH", LSH, field, results)
+        evaluate.tune("LSH", LSH, data, results)
     with pytest.raises(ValueError, match="by is 'map': it has to be one of mAP, mAP@1000"):
-        evaluate.tune("FCOH", FCOH, field, results, by="map")
+        evaluate.tune("FCOH", FCOH, data, results, by="map")
     with pytest.raises(ValueError, match="no value of ridge"):
-        evaluate.tune("FCOH", FCOH, field, results, grid={"ridge": ()})
+        evaluate.tune("FCOH", FCOH, data, results, grid={"ridge": ()})
     assert results.rows == []

@@ -22,7 +22,7 @@ SECONDS = ("train_seconds", "encode_seconds")
 
 
 @pytest.fixture(scope="module")
-def field() -> evaluate.PreparedDataset:
+def data() -> evaluate.PreparedDataset:
     """Wide enough that BLAS would use its threads."""
     rng = np.random.default_rng(0)
     y = np.repeat(np.arange(5), 120)
@@ -39,19 +39,19 @@ def figures(results: evaluate.Results) -> dict[tuple[Any, ...], float]:
 
 
 def test_figures_do_not_depend_on_the_workers_and_all_survive_one_that_is_killed(
-    field: evaluate.PreparedDataset, tmp_path: Path
+    data: evaluate.PreparedDataset, tmp_path: Path
 ) -> None:
     methods = {"FCOH": FCOH, "MIHash": MIHash, "RidgeHash": RidgeHash, "BSODH": BSODH}
     methods |= {"OneThread": odd.OneThread, "Diverging": odd.Diverging}
     jobs = evaluate.jobs(methods, bits=[24], runs=2, settings={"batch_size": 50})
     alone = evaluate.Results(tmp_path / "alone.csv")
     together = evaluate.Results(tmp_path / "together.csv")
-    news: dict[int, list[evaluate.News]] = {1: [], 2: []}
+    news: dict[int, list[evaluate.JobProgress]] = {1: [], 2: []}
     with threadpool_limits(2):
-        evaluate.run(jobs, field, alone, workers=1, watch=news[1].append)
+        evaluate.run(jobs, data, alone, workers=1, watch=news[1].append)
         killed = evaluate.Job("Killed", odd.Killed, 24, 0, {"batch_size": 50})
         with pytest.raises(evaluate.WorkerError, match=r"Killed.*24 bits, run 0 .*SIGKILL.*memory") as lost:
-            evaluate.run([jobs[0], killed, *jobs[1:]], field, together, workers=2, watch=news[2].append)
+            evaluate.run([jobs[0], killed, *jobs[1:]], data, together, workers=2, watch=news[2].append)
     expected, found = figures(alone), figures(together)
     of_killed = {key: value for key, value in found.items() if key[2].startswith("Killed")}
     assert {key[5] for key in of_killed} == {100, 200}  # what it showed before it died
@@ -72,12 +72,12 @@ def test_figures_do_not_depend_on_the_workers_and_all_survive_one_that_is_killed
     assert rows[1] == rows[2] == dict.fromkeys(map(str, jobs), 300)  # those that never came, too
 
 
-def test_an_exception_in_a_worker_reaches_the_caller(field: evaluate.PreparedDataset, tmp_path: Path) -> None:
+def test_an_exception_in_a_worker_reaches_the_caller(data: evaluate.PreparedDataset, tmp_path: Path) -> None:
     results = evaluate.Results(tmp_path / "results.csv")
     right = evaluate.Job("Moving", odd.Moving, 8, 0)
     wrong = evaluate.Job("Moving", odd.Moving, 8, 0, {"batch_size": 0})
     with pytest.raises(ValueError, match="batch_size") as refused:
-        evaluate.run([right, wrong], field, results, protocol=odd.InWorker(), workers=2)
+        evaluate.run([right, wrong], data, results, protocol=odd.InWorker(), workers=2)
     job, where = refused.value.__notes__
     assert job == "While measuring Moving(batch_size=0), 8 bits, run 0"
     assert where.startswith("In a worker process")
@@ -94,7 +94,7 @@ def test_an_exception_that_cannot_be_sent_is_put_into_words() -> None:
 
 
 def test_one_thread_also_in_this_process_and_only_while_it_works(
-    field: evaluate.PreparedDataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    data: evaluate.PreparedDataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked = []
     stable_scores = evaluate.scores.hamming.stable_scores
@@ -108,7 +108,7 @@ def test_one_thread_also_in_this_process_and_only_while_it_works(
     job = evaluate.Job("OneThread", odd.OneThread, 8, 0)
     with threadpool_limits(2):
         before = threadpool_info()
-        for _ in evaluate.measure(job, field, [100, 200], results):
+        for _ in evaluate.measure(job, data, [100, 200], results):
             assert threadpool_info() == before
     assert asked == [1, 1]
     assert {library["num_threads"] for library in before} == {2}
@@ -116,7 +116,7 @@ def test_one_thread_also_in_this_process_and_only_while_it_works(
 
 @pytest.mark.parametrize("others", [0, 1])
 def test_a_replacement_that_is_killed_before_it_is_ready(
-    field: evaluate.PreparedDataset, monkeypatch: pytest.MonkeyPatch, others: int
+    data: evaluate.PreparedDataset, monkeypatch: pytest.MonkeyPatch, others: int
 ) -> None:
     """The workers that are left go on; where there is none, it is said, without advice on scripts."""
     made: list[workers._Worker] = []
@@ -134,9 +134,9 @@ def test_a_replacement_that_is_killed_before_it_is_ready(
     todo = [(job, [100, 200, 300]) for job in (killed, *moving)]
     events = []
     with pytest.raises(evaluate.WorkerError) if not others else nullcontext() as raised:
-        for job, event in workers.side_by_side(todo, field, protocols.Paper(), "paper", 1 + others):
+        for job, event in workers.run_in_workers(todo, data, protocols.Paper(), "paper", 1 + others):
             events.append((job, event))
-    endings = {str(job): event.lost for job, event in events if isinstance(event, workers.Ending)}
+    endings = {str(job): event.lost for job, event in events if isinstance(event, workers.JobEnd)}
     assert "SIGKILL" in endings.pop(str(killed))
     assert len(made) == 2 + others
     if others:
@@ -145,15 +145,14 @@ def test_a_replacement_that_is_killed_before_it_is_ready(
         said = str(raised.value)
         assert endings == {}
         assert (
-            "was killed (SIGKILL, as the system does where memory runs out) before it could take a job"
-            in said
+            "was killed (SIGKILL, as the system does when memory runs out) before it could take a job" in said
         )
-        assert "jobs that nobody began: 4" in said
+        assert "jobs not started: 4" in said
         assert "__main__" not in said
 
 
 def test_what_cannot_be_sent_is_refused_before_anything_starts(
-    field: evaluate.PreparedDataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    data: evaluate.PreparedDataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     class Local(odd.Moving):
         pass
@@ -161,13 +160,13 @@ def test_what_cannot_be_sent_is_refused_before_anything_starts(
     results = evaluate.Results(tmp_path / "results.csv")
     jobs = evaluate.jobs({"Local": Local}, bits=[8], runs=2)
     with pytest.raises(ValueError, match=r"Local, 8 bits, run 0 cannot be sent.*workers=1"):
-        evaluate.run(jobs, field, results, workers=2)
+        evaluate.run(jobs, data, results, workers=2)
     monkeypatch.setattr(odd.Moving, "__module__", "__main__")
     jobs = evaluate.jobs({"Moving": odd.Moving}, bits=[8], runs=2)
-    with pytest.raises(ValueError, match="Moving is defined in the script or notebook"):
-        evaluate.run(jobs, field, results, workers=2)
+    with pytest.raises(ValueError, match="Moving is defined in the running script"):
+        evaluate.run(jobs, data, results, workers=2)
     assert results.rows == []
-    evaluate.run(jobs, field, results, workers=1)
+    evaluate.run(jobs, data, results, workers=1)
     assert {row["run"] for row in results.rows} == {0, 1}
 
 
@@ -176,9 +175,9 @@ def test_a_script_without_a_guard_is_told_so(tmp_path: Path) -> None:
         "from pathlib import Path\n"
         "from hashstream import LSH, datasets, evaluate\n"
         "print('imported')\n"
-        "field = evaluate.PreparedDataset.of(datasets.load('digits'))\n"
+        "data = evaluate.PreparedDataset.of(datasets.load('digits'))\n"
         "jobs = evaluate.jobs({'LSH': LSH}, bits=[8], runs=3)\n"
-        "evaluate.run(jobs, field, evaluate.Results(Path('results.csv')), workers=2)\n"
+        "evaluate.run(jobs, data, evaluate.Results(Path('results.csv')), workers=2)\n"
     )
     done = subprocess.run(
         [sys.executable, "script.py"],
@@ -194,10 +193,12 @@ def test_a_script_without_a_guard_is_told_so(tmp_path: Path) -> None:
     assert 1 <= done.stdout.count("imported") <= 3  # here, and in each worker at the most
 
 
-def test_impossible_numbers_of_workers_and_looks(field: evaluate.PreparedDataset, tmp_path: Path) -> None:
+def test_impossible_numbers_of_workers_and_checkpoints(
+    data: evaluate.PreparedDataset, tmp_path: Path
+) -> None:
     results = evaluate.Results(tmp_path / "results.csv")
     jobs = evaluate.jobs({"Moving": odd.Moving}, bits=[8], runs=1)
     with pytest.raises(ValueError, match="workers is 0"):
-        evaluate.run(jobs, field, results, workers=0)
-    with pytest.raises(ValueError, match="looks of drift on blobs are after"):
-        evaluate.run(jobs, field, results, protocol=protocols.Drift(), points=[100])
+        evaluate.run(jobs, data, results, workers=0)
+    with pytest.raises(ValueError, match="checkpoints of drift on blobs are after"):
+        evaluate.run(jobs, data, results, protocol=protocols.Drift(), points=[100])

@@ -1,6 +1,6 @@
 """Fuzzes tables' folders: whatever they hold, a table raises TableError or works.
 
-Rows of the manifest, the arrays and models in them, segments and notes are altered, most often with checksums that fit:
+Rows of the database, the arrays and models in them, segments and notes are altered, most often with checksums that fit:
 a checksum keeps out accidents, not people. A table that opens has to answer, and to take and re-encode items.
 
     python -m tests.fuzz.folders --count 1000 --seed 0
@@ -28,7 +28,7 @@ from tests.table.table_worlds import rows
 
 import hashstream as hs
 from hashstream.table import Every, HashTable, Projected, TableError
-from hashstream.table.packing import checksum, pack, unpack
+from hashstream.table.storage.folder.records import checksum, pack, unpack
 
 NUMBERS = (0, 1, -1, 2, 7, 255, 2**31 - 1, 2**31, 2**32 - 1, 2**32, 2**40, 2**63 - 1, -(2**63))
 THINGS: tuple[Any, ...] = (*NUMBERS, None, True, "", "x", [], {}, 0.5, 1e300, 2**70)
@@ -57,7 +57,7 @@ def folders() -> list[Path]:
     ):
         path = base / str(i)
         table = HashTable.open(
-            path, hasher, policy=policy, segment_bytes=3000, checkpoint_rows=50, reservoir_size=20
+            path, hasher, policy=policy, segment_bytes=3000, checkpoint_rows=50, sample_size=20
         )
         for start in range(0, 160, 40):
             names: list[Any] = list(range(start, start + 40))
@@ -158,7 +158,7 @@ KEYS = {
     "segments": ("number", "first_slot"),
     "batches": ("seq", "first_slot", "n_rows", "learned", "version", "features_crc", "model_crc", "y"),
     "log": ("seq", "change"),
-    "image": ("name", "part", "bytes"),
+    "items": ("name", "part", "bytes"),
     "models": ("kind", "version", "seq", "hasher"),
     "unsynced": ("first_slot", "features"),
 }
@@ -172,8 +172,8 @@ def alter_row(db: sqlite3.Connection, rng: np.random.Generator) -> str:
     if not found:
         return alter_schema(db, rng)
     row = list(found[rng.integers(len(found))])
-    where = " AND ".join(f"{name} IS ?" for name in columns[: 2 if table in ("image", "models") else 1])
-    key = row[: 2 if table in ("image", "models") else 1]
+    where = " AND ".join(f"{name} IS ?" for name in columns[: 2 if table in ("items", "models") else 1])
+    key = row[: 2 if table in ("items", "models") else 1]
     if rng.random() < 0.08:
         db.execute(f"DELETE FROM {table} WHERE {where}", key)
         return f"{table}: row {key} deleted"
@@ -236,7 +236,7 @@ def alter_files(path: Path, rng: np.random.Generator) -> str:
 def alter(path: Path, rng: np.random.Generator) -> str:
     if rng.random() < 0.15:
         return alter_files(path, rng)
-    db = sqlite3.connect(path / "manifest.sqlite", isolation_level=None)
+    db = sqlite3.connect(path / "table.sqlite", isolation_level=None)
     try:
         done = []
         for _ in range(1 if rng.random() < 0.7 else 3):
@@ -280,7 +280,7 @@ def use(path: Path, rng: np.random.Generator) -> None:
     with HashTable.open(path) as table:
         ask(table)
         new: list[Any] = [7000, 7001, 7002]
-        if table._view.column is not None and table._view.column.kind == "str":
+        if table._state.view.column is not None and table._state.view.column.kind == "str":
             new = [f"new {one}" for one in new]
         labels: list[Any] = ["class 1", "class 2", "class 0"] if isinstance(new[0], str) else [1, 2, 0]
         steps: list[Callable[[], Any]] = [
@@ -298,7 +298,7 @@ def use(path: Path, rng: np.random.Generator) -> None:
 
 def ask(table: HashTable) -> None:
     n = max(1, len(table))
-    ids, _ = table.search(X[:3], n)
+    _, ids = table.search(X[:3], n)
     table.search(X[:3], 5, asymmetric=True)
     table.search_radius(X[:3], 4)
     held = table.get(ids[0][:20])

@@ -131,5 +131,16 @@ def test_n_bits_sets_the_number_of_bins(engine, rng):
     assert total.shape == (4, 14)
     assert total.tolist() == [np.bincount(row, minlength=14).tolist() for row in expected]
     np.testing.assert_array_equal(hamming.unpack(codes, 13), bits)
-    with pytest.raises(ValueError, match="beyond their 13 bits"):
+    with pytest.raises(ValueError, match="after their 13 bits"):
         hamming.histogram(np.zeros((1, 2), np.uint8), np.full((1, 2), 255, np.uint8), n_bits=13)
+
+
+def test_results_have_names_and_an_order(engine, rng):
+    codes = hamming.pack(rng.random((30, 16)) < 0.5)
+    found = hamming.topk(codes[:4], codes, 3)
+    assert found._fields == ("distances", "indices")
+    distances, indices = found
+    assert distances is found.distances
+    assert indices is found.indices
+    assert hamming.weighted_topk(rng.standard_normal((4, 16)), codes, 3)._fields == found._fields
+    assert hamming.radius(codes[:4], codes, 3)._fields == ("offsets", "distances", "indices")

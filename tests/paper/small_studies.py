@@ -22,15 +22,10 @@ def blobs(n: int = 1000, classes: int = 5, d: int = 16, seed: int = 0) -> tuple[
 
 
 def small_study(
-    folder: Path, *, runs: int = 1, looks: tuple[int, ...] | None = (0, -1), name: str = "digits"
+    folder: Path, *, runs: int = 1, checkpoints: tuple[int, ...] | None = (0, -1), name: str = "digits"
 ) -> Study:
-    """A study of blobs under the name of a data set, so that settings and printed figures are looked up."""
+    """A study of blobs under the name of a data set, so that its settings and printed figures apply."""
     X, y = blobs()
-    field = evaluate.PreparedDataset(name, datasets.centred_unit(X), y, SETTING)
-    scale = Scale("small", bits=(8,), runs=runs, looks=looks)
-    return Study(
-        data=None,  # type: ignore[arg-type]  # experiments read the field
-        field=field,
-        results=evaluate.Results(folder / "results.csv"),
-        scale=scale,
-    )
+    data = evaluate.PreparedDataset(name, datasets.centred_unit(X), y, SETTING)
+    scale = Scale("small", bits=(8,), runs=runs, checkpoints=checkpoints)
+    return Study(data, evaluate.Results(folder / "results.csv"), scale)

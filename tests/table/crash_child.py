@@ -2,7 +2,7 @@
 
 `live` is one life. It acknowledges every call that has returned, so that whoever kills it knows what was promised.
 In some lives every call comes from another thread, and in some the process forks, and the fork tries to write too.
-`read` is the life of a reader beside it.
+`read` is the life of a reader of the same folder.
 The same operations, done to another folder by a process that nobody kills, say what has to be there.
 """
 
@@ -36,12 +36,11 @@ from hashstream.table import (
     Policy,
     Projected,
     TableError,
-    failpoints,
-    folder,
-    manifest,
-    refresh,
 )
-from hashstream.table import codes as codes_module
+from hashstream.table.state import reencode
+from hashstream.table.state import view as view_module
+from hashstream.table.storage.folder import database, failpoints
+from hashstream.table.storage.folder import storage as storage_module
 
 N_BITS = 20
 
@@ -101,12 +100,12 @@ class World:
             "max_versions": int(rng.choice([1, 2, 3, 16])),
             "checkpoint_rows": int(rng.choice([10, 25, 60, 100_000])),
             "segment_bytes": int(rng.choice([1, 1000, 5000, 1 << 30])),
-            "reservoir_size": int(rng.choice([0, 8, 30])),
+            "sample_size": int(rng.choice([0, 8, 30])),
         }
         if durability:
             self.settings["durability"] = durability
         if not self.policy().keeps_features:
-            self.settings["reservoir_size"] = max(8, self.settings["reservoir_size"])
+            self.settings["sample_size"] = max(8, self.settings["sample_size"])
         self.limits = {
             "LOG_ROWS": int(rng.choice([3, 6, 12, 1000])),
             "WAL_PAGES": int(rng.choice([1, 20, 16384])),
@@ -166,14 +165,14 @@ class World:
 
     def set_limits(self) -> None:
         """Small limits, so that a few rows pass through every path. For a process of its own, or `kept_limits`."""
-        folder.LOG_ROWS = self.limits["LOG_ROWS"]
-        manifest.WAL_PAGES = self.limits["WAL_PAGES"]
-        refresh.PIECE = self.limits["PIECE"]
-        codes_module.FEW_DEAD, codes_module.MANY = self.limits["FEW_DEAD"], self.limits["MANY"]
+        storage_module.LOG_ROWS = self.limits["LOG_ROWS"]
+        database.WAL_PAGES = self.limits["WAL_PAGES"]
+        reencode.PIECE = self.limits["PIECE"]
+        view_module.FEW_DEAD, view_module.MANY = self.limits["FEW_DEAD"], self.limits["MANY"]
 
     def open(self, path: Path, **settings: Any) -> HashTable:
         """The table; a new one where there is none."""
-        hasher = None if folder.FolderStore.is_table(path) else self.hasher()
+        hasher = None if HashTable.exists(path) else self.hasher()
         return HashTable.open(path, hasher, policy=self.policy(), **{**self.settings, **settings})
 
     def apply(self, table: HashTable, operation: Operation, snapshots: Path | None) -> tuple[HashTable, Any]:
@@ -200,7 +199,8 @@ class World:
             target = snapshots / str(operation.argument)
             return table, None if target.exists() else table.snapshot(target)  # of a life that did not tell
         assert name == "reopen"
-        path = table._store.path
+        path = table.path
+        assert path is not None
         table.close()
         return self.open(path), None
 
@@ -286,7 +286,7 @@ def read(path: Path, Q: np.ndarray, tell: Callable[[str], object]) -> None:
             if reader.stats().commits == before:  # `get` and `check` may move it
                 tell(f"wrong {wrong}" if wrong else "look")
         except TableError as error:
-            if folder.FolderStore.is_table(path) and "is not a table" not in str(error):
+            if HashTable.exists(path) and "is not a table" not in str(error):
                 tell(f"wrong {error}")
             reader = None
             time.sleep(0.002)

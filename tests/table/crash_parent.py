@@ -26,7 +26,8 @@ import numpy as np
 from tests.table.crash_child import World, fork, live, read
 from tests.table.fingerprints import differences, fingerprint, wrong_answers
 
-from hashstream.table import HashTable, failpoints
+from hashstream.table import HashTable
+from hashstream.table.storage.folder import failpoints
 
 LIVES = 4
 ONCE = ("create", "compact", "snapshot")  # points that few operations pass
@@ -89,7 +90,7 @@ def try_kills(seed: int, point: str = "") -> Kills:
 
 
 class Story:
-    """One table by a seed, and the one beside it that is never killed."""
+    """One table by a seed, and its reference, which is never killed."""
 
     def __init__(self, seed: int, base: Path, point: str) -> None:
         self.world, self.base, self.first_point = World(seed), base, point
@@ -105,7 +106,7 @@ class Story:
         self.world.set_limits()
         for number in range(LIVES):
             acknowledged, opened = self.live_once(number)
-            if self.path.joinpath("manifest.sqlite").exists():
+            if self.path.joinpath("table.sqlite").exists():
                 self.judge(acknowledged)
             elif opened:
                 raise Unequal("there is no table, but opening it was acknowledged")
@@ -155,7 +156,7 @@ class Story:
         return acknowledged, opened
 
     def begin_reading(self) -> tuple[int, int]:
-        """A reader beside the writer; the process, and the pipe to which it tells what it saw."""
+        """A reader of what the writer writes; the process, and the pipe to which it tells what it saw."""
         return fork(partial(read, self.path, self.world.queries))
 
     def end_reading(self, reader: int, pipe: int) -> None:
@@ -198,9 +199,9 @@ class Story:
                 reader = self.look(self.path, mode="read")
                 if wrong := differences(reader, found, lazy=self.world.lazy):
                     raise Unequal(f"a reader sees another table than a writer: {wrong}")
-        kept = ("manifest.sqlite", "witness", "lock")
+        kept = ("table.sqlite", "commit-marker", "lock")
         if strange := [one.name for one in copy.iterdir() if one.name not in kept and one.suffix != ".seg"]:
-            raise Unequal(f"files are left behind after closing: {strange}")
+            raise Unequal(f"files are left after closing: {strange}")
 
         self.advance(max(acknowledged, self.done))
         wrong = self.compared(found)
@@ -229,11 +230,10 @@ class Story:
         """The fingerprint of a folder, which must also be right in itself."""
         if mode == "read":
             table = HashTable.open(path, mode="read")
-            table._policy = self.world.policy()
-            table._policy.restore(table._store.state["policy"])  # type: ignore[attr-defined]
         else:
             table = self.world.open(path)
-            table._policy.closing()  # a background thread would go on while we look
+            if table._refresher is not None:
+                table._refresher.stop()  # it would go on while we look
         with table:
             found = fingerprint(table, self.world.queries)
             if wrong := wrong_answers(table, self.world.queries):

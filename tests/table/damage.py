@@ -19,7 +19,7 @@ from tests.table.fingerprints import differences, fingerprint, wrong_answers
 
 from hashstream.table import HashTable, TableError
 
-NAMES = {"manifest.sqlite-wal": "manifest.sqlite"}  # a log belongs to its manifest
+NAMES = {"table.sqlite-wal": "table.sqlite"}  # a log belongs to its database
 
 
 @dataclass
@@ -91,13 +91,8 @@ class Victim:
     def _asked(self, name: str, mode: str, what: str) -> str:
         found: dict[str, Any] = {}
         try:
-            if mode == "read":
-                table = HashTable.open(self.copy, mode="read")
-                table._policy = self.world.policy()
-                table._policy.restore(table._store.state["policy"])  # type: ignore[attr-defined]
-            else:
-                table = self.world.open(self.copy)
-            with table:
+            reader = mode == "read"
+            with HashTable.open(self.copy, mode="read") if reader else self.world.open(self.copy) as table:
                 found = fingerprint(table, self.world.queries)
                 wrong = differences(found, self.wanted) or wrong_answers(table, self.world.queries)
         except TableError as error:
@@ -137,7 +132,7 @@ def try_damage(
         size, name = path.stat().st_size, path.name
         if not size:
             continue
-        many = 1.0 if path.name.startswith("manifest") else 0.3
+        many = 1.0 if path.name.startswith("table.sqlite") else 0.3
         trials: list[tuple[int, int | None]] = [
             *((at, None) for at in cuts(size, int(n_cuts * many), rng)),
             *flips(size, max(2, int(n_flips * many)), rng),

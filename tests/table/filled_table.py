@@ -17,7 +17,7 @@ HASHER = hs.FCOH(n_bits=20, random_state=3, batch_size=8)
 
 def filled(path: Path, batches: int = 5, **settings: object) -> tuple[HashTable, SlowTable]:
     """A table with some batches, removals and a partial refresh, and the model of it."""
-    settings = {"policy": Never(), "reservoir_size": 8, **settings}
+    settings = {"policy": Never(), "sample_size": 8, **settings}
     table, model = HashTable.open(path, HASHER, **settings), SlowTable(HASHER)  # type: ignore[arg-type]
     rng = np.random.default_rng(5)
     for i in range(batches):

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from hashstream.hashers import OnlineHasher
+from hashstream.hashers.serialization import to_bytes
 from hashstream.table import HashTable
-from hashstream.table.encoders import to_bytes
 
 CHOSEN_BY_TIME = {"codes", "versions", "encoders", "search", "commits", "policy"}
 """What depends on how far a background thread has come."""
@@ -18,14 +18,13 @@ CHOSEN_BY_TIME = {"codes", "versions", "encoders", "search", "commits", "policy"
 
 def fingerprint(table: HashTable, Q: np.ndarray) -> dict[str, Any]:
     """Name -> what the table holds or answers, in values that can be compared by ==."""
-    view = table._view
+    view = table._state.view
     slots = view.live()
     if view.column is None:
-        return {"ids": [], "hasher": learned(table._hasher), "commits": table.stats().commits}
+        return {"ids": [], "hasher": learned(table._state.model.hasher), "commits": table.stats().commits}
     ids = view.column.take(slots)
     items = table.get(ids)
-    reservoir = table._reservoir
-    seated, X, labels = reservoir.sample()
+    sampled, X, labels = table._state.sample.items()
     far = max(1, len(view))
     return {
         "ids": ids.tolist(),
@@ -34,14 +33,14 @@ def fingerprint(table: HashTable, Q: np.ndarray) -> dict[str, Any]:
         "versions": items.versions.tolist(),
         "labels": [_plain(label) for label in items.labels],
         "features": None if items.features is None else digest(items.features.tobytes()),
-        "hasher": learned(table._hasher),
+        "hasher": learned(table._state.model.hasher),
         "newest": view.newest,
         "encoders": {
             version: digest(encoder.decision_function(Q).tobytes())
             for version, encoder in view.encoders.items()
         },
-        "policy": table._policy.state(),
-        "reservoir": [seated.tolist(), digest(X.tobytes()), [_plain(label) for label in labels]],
+        "policy": dict(table._state.memory),
+        "sample": [sampled.tolist(), digest(X.tobytes()), [_plain(label) for label in labels]],
         "search": [
             [part.tolist() for part in found]
             for found in (
@@ -79,20 +78,20 @@ def differences(found: dict[str, Any], wanted: dict[str, Any], lazy: bool = Fals
 def wrong_answers(table: HashTable, Q: np.ndarray) -> list[str]:
     """What is wrong with the table in itself: codes that their version does not make of the features, and searches that
     a comparison of every stored code does not confirm."""
-    view = table._view
+    view = table._state.view
     if view.column is None:
         return []
     table.check(sample=1 << 20)  # every code against its features
     slots = view.live()
     ids = view.column.take(slots)
     items = table.get(ids)
-    n_bits = next(iter(view.encoders.values())).n_bits_
+    n_bits = next(iter(view.encoders.values())).n_bits
     bits = np.unpackbits(items.codes, axis=1, count=n_bits).astype(bool)
     far = np.empty((len(Q), len(ids)), int)
     for version, encoder in view.encoders.items():
         at = items.versions == version
         far[:, at] = ((encoder.decision_function(Q) > 0)[:, None] != bits[None, at]).sum(axis=2)
-    found, distances = table.search(Q, max(1, len(ids)))
+    distances, found = table.search(Q, max(1, len(ids)))
     wrong = []
     for i in range(len(Q)):
         order = np.argsort(far[i], kind="stable")

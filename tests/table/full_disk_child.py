@@ -25,7 +25,7 @@ ROOM = 30_000
 
 
 class Trial:
-    """A table on the faulty disk, and the same one beside it."""
+    """A table on the faulty disk, and the same one on a whole disk."""
 
     def __init__(self, disk: FaultyDisk, world: World, folder: Path) -> None:
         self.disk, self.world = disk, world
@@ -55,7 +55,7 @@ class Trial:
         try:
             self.apply(operation)
         except TableError as error:
-            if "open it again" in str(error):  # a sync of housekeeping had failed before
+            if "reopen the table" in str(error):  # a sync of housekeeping had failed before
                 self.disk.room(None)
                 self.open_again()
                 self.counts["sync: noticed by the next operation"] += 1
@@ -78,7 +78,7 @@ class Trial:
         self.world.apply(self.reference, operation, None)
 
     def break_sync(self, operation: Operation) -> None:
-        """A sync fails. Whoever opens the folder anew finds the operation whole or not at all."""
+        """A sync fails. Whoever opens the folder again finds the operation whole or not at all."""
         self.disk.break_sync(int(self.rng.integers(1, 4)))
         failed = False
         try:

@@ -148,7 +148,7 @@ class Story:
         try:
             self.look(table)
         except TableError as error:
-            if "open it again" not in str(error):
+            if "reopen the table" not in str(error):
                 raise
             self.found.reopened += 1
             table = self.reopened(table)

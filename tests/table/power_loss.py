@@ -25,7 +25,7 @@ from tests.table.crash_child import World, fork, live
 from tests.table.faulty_disk import FaultyDisk, Replay, environment, read_log
 from tests.table.fingerprints import differences, fingerprint, wrong_answers
 
-from hashstream.table import witness
+from hashstream.table.storage.folder import commit_marker
 
 KINDS = ("nothing", "all", "some", "some")
 LIVES = 3
@@ -77,7 +77,7 @@ class Losses:
     losses: Counter[str] = field(default_factory=Counter)  # by kind
     whole: int = 0  # operations under way that were there
     undone: int = 0  # ... that were not
-    no_table: int = 0  # before the table was made
+    no_table: int = 0  # before the table was created
     older: int = 0  # acknowledged operations were missing ("fast" only)
     killed: int = 0  # lives that began with what a kill left
     snapshots: int = 0
@@ -226,7 +226,7 @@ class Story:
         name = self.world.operations[int(last[0])].name if last[0].isdigit() else ""
         synced = last[0] == "closed" or name == "flush" or (name == "compact" and last[1] != "0")
         sure = self.full or (just_told and synced)
-        if not (self.left / "table" / "manifest.sqlite").exists():
+        if not (self.left / "table" / "table.sqlite").exists():
             if lines or self.start:
                 self.found.failures.append(f"{where}: there is no table, but it was acknowledged")
             self.found.no_table += 1
@@ -264,10 +264,14 @@ class Story:
         copy = self.base / "looked at"
         shutil.rmtree(copy, ignore_errors=True)
         shutil.copytree(path, copy)
-        with warnings.catch_warnings(), patch.object(witness, "start_of_machine", lambda: bytes([99] * 16)):
+        with (
+            warnings.catch_warnings(),
+            patch.object(commit_marker, "start_of_machine", lambda: bytes([99] * 16)),
+        ):
             warnings.simplefilter("error")
             table = self.world.open(copy)
-            table._policy.closing()
+            if table._refresher is not None:
+                table._refresher.stop()
             with table:
                 found = fingerprint(table, self.world.queries)
                 if wrong := wrong_answers(table, self.world.queries):
@@ -284,7 +288,7 @@ def serve() -> None:
 
         def life(_: object, job: dict[str, Any] = job, root: Path = root) -> None:
             tempfile.tempdir = job["temporary"]
-            witness.start_of_machine = lambda: bytes([job["machine"]] * 16)
+            commit_marker.start_of_machine = lambda: bytes([job["machine"]] * 16)
             disk.watch(root, Path(job["log"]))
             acks = os.open(root / job["acks"], os.O_WRONLY | os.O_CREAT | os.O_APPEND)
             snapshots = root / "snapshots"

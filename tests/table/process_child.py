@@ -2,7 +2,7 @@
 
     python -m tests.table.process_child seed path readers
 
-A reader opens the folder, looks, reloads and looks again, takes copies, and sometimes begins anew; every look is
+A reader opens the folder, looks, reloads and looks again, takes copies, and sometimes opens it again; every look is
 `[commits, digest]`. What they may have seen is known to whoever does the same operations again.
 """
 
@@ -34,7 +34,6 @@ def look(table: HashTable, Q: np.ndarray) -> list[object] | None:
     except KeyError:  # an id that is gone by then
         assert table.stats().commits > commits
         return None
-    found.pop("policy", None)  # a reader has none
     if table.stats().commits != commits:
         return None
     return [commits, digest(json.dumps(found, sort_keys=True).encode())]
@@ -56,7 +55,7 @@ def read(
 ) -> None:
     """Until the writer is done; then once more."""
     rng = np.random.default_rng([world.seed, number])
-    while not (path / "manifest.sqlite").exists():
+    while not (path / "table.sqlite").exists():
         time.sleep(0.001)
     table, looks, last = HashTable.open(path, mode="read"), 0, -1
     while True:

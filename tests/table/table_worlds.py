@@ -23,7 +23,7 @@ def same_answers(table: HashTable, model: SlowTable, Q: np.ndarray, k: int = 7) 
     """Every answer of the table is the model's."""
     assert len(table) == len(model.items)
     assert table.stats().versions == model.counts()
-    ids, far = table.search(Q, k)
+    far, ids = table.search(Q, k)
     assert ids.shape == far.shape == (len(Q), min(k, len(model.items)))
     asymmetric = table.search(Q, k, asymmetric=True)
     offsets, near_far, near_ids = table.search_radius(Q, 3)
@@ -35,10 +35,15 @@ def same_answers(table: HashTable, model: SlowTable, Q: np.ndarray, k: int = 7) 
         found = slice(offsets[i], offsets[i + 1])
         assert list(zip(near_far[found].tolist(), near_ids[found].tolist(), strict=True)) == within
         weighted = model.ranking(q, asymmetric=True)
-        np.testing.assert_allclose(asymmetric[1][i], [d for d, _, _ in weighted[:k]], rtol=1e-5, atol=1e-6)
+        np.testing.assert_allclose(
+            asymmetric.distances[i], [d for d, _, _ in weighted[:k]], rtol=1e-5, atol=1e-6
+        )
         by_id = {one: distance for distance, _, one in weighted}
         np.testing.assert_allclose(
-            asymmetric[1][i], [by_id[one] for one in asymmetric[0][i].tolist()], rtol=1e-5, atol=1e-6
+            asymmetric.distances[i],
+            [by_id[one] for one in asymmetric.ids[i].tolist()],
+            rtol=1e-5,
+            atol=1e-6,
         )
 
 

@@ -14,8 +14,8 @@ from tests.table.table_worlds import D, rows
 
 import hashstream as hs
 from hashstream.table import HashTable, TableError
-from hashstream.table.manifest import Manifest
-from hashstream.table.segments import MemorySegments
+from hashstream.table.storage.folder.database import Database
+from hashstream.table.storage.memory import MemorySegments
 
 X, Y = rows(np.random.default_rng(0), 40)
 
@@ -76,12 +76,12 @@ def test_rows_that_are_not_there_are_an_error() -> None:
         list(segments.blocks(30, 42))
 
 
-def test_a_closed_manifest_is_not_called_damaged(tmp_path: Path) -> None:
+def test_a_closed_database_is_not_called_damaged(tmp_path: Path) -> None:
     closed(tmp_path, "folder")
-    manifest = Manifest(tmp_path / "t" / "manifest.sqlite", mode="read")
-    manifest.close()
-    with pytest.raises(TableError, match="closed") as told, manifest.reading():
-        manifest.get("state")
+    database = Database(tmp_path / "t" / "table.sqlite", mode="read")
+    database.close()
+    with pytest.raises(TableError, match="closed") as told, database.reading():
+        database.head()
     assert "damaged" not in str(told.value)
 
 

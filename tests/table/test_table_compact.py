@@ -13,7 +13,8 @@ from tests.table.slow_table import SlowTable
 from tests.table.table_worlds import rows, same_answers, same_items, same_model
 
 import hashstream as hs
-from hashstream.table import HashTable, Never, Projected, recovery
+from hashstream.table import HashTable, Never, Projected
+from hashstream.table.storage.folder.load import Loader
 
 HASHER = hs.FCOH(n_bits=20, random_state=3, batch_size=8)
 
@@ -25,7 +26,7 @@ def path(request: pytest.FixtureRequest, tmp_path: Path) -> Path | None:
 
 def worn(path: Path | None, **settings: Any) -> tuple[HashTable, SlowTable]:
     """A table of 90 rows, 30 of them removed or replaced, and the model of it."""
-    table = HashTable.open(path, HASHER, reservoir_size=40, **{"policy": Never(), **settings})
+    table = HashTable.open(path, HASHER, sample_size=40, **{"policy": Never(), **settings})
     model = SlowTable(HASHER)
     rng = np.random.default_rng(5)
     for i in range(4):
@@ -44,7 +45,7 @@ def test_dead_rows_go_and_nothing_else_changes(path: Path | None) -> None:
     table, model = worn(path)
     Q = rows(np.random.default_rng(9), 3)[0]
     before = table.stats()
-    held = table._reservoir.sample()
+    held = table._state.sample.items()
     assert table.compact() == 30
     for compacted in (True, False):
         same_answers(table, model, Q, 60)
@@ -57,7 +58,7 @@ def test_dead_rows_go_and_nothing_else_changes(path: Path | None) -> None:
             assert stats.feature_bytes == 60 * 12 * 4
             assert stats.memory_bytes < before.memory_bytes
             assert stats.drift.mean_average_precision == before.drift.mean_average_precision
-            assert table._reservoir.sample()[1].tobytes() == held[1].tobytes()
+            assert table._state.sample.items()[1].tobytes() == held[1].tobytes()
             assert table.compact() == 0
         X, y = rows(np.random.default_rng(1), 20)  # and it goes on
         ids = list(range(100, 120)) if compacted else list(range(40, 60))
@@ -72,7 +73,7 @@ def test_dead_rows_go_and_nothing_else_changes(path: Path | None) -> None:
 def test_all_may_be_dead(path: Path | None) -> None:
     table, _ = worn(path)
     X, y = rows(np.random.default_rng(1), 20)
-    ids = table.search(X[:1], 99)[0][0]
+    ids = table.search(X[:1], 99).ids[0]
     table.remove(ids)
     assert table.compact() == 90
     assert table.search(X[:2], 3)[0].shape == (2, 0)
@@ -85,7 +86,7 @@ def test_all_may_be_dead(path: Path | None) -> None:
 
 def test_without_features(path: Path | None) -> None:
     table, _ = worn(path, policy=Projected())
-    ids = table.search(np.zeros((1, 12), np.float32), 99)[0][0]
+    ids = table.search(np.zeros((1, 12), np.float32), 99).ids[0]
     before = table.get(ids)
     assert table.compact() == 30
     after = table.get(ids)
@@ -95,22 +96,24 @@ def test_without_features(path: Path | None) -> None:
     table.close()
 
 
-@pytest.mark.parametrize("late", ["features", "labels"])
+@pytest.mark.parametrize("late", ["read", "rows", "labels"])
 def test_who_reads_while_it_is_compacted_gets_what_was_asked_for(
     path: Path | None, monkeypatch: pytest.MonkeyPatch, late: str
 ) -> None:
     """The item has one of the last slots, which is not there any more when its features, or its label, are read."""
     table, model = worn(path)
-    read: Callable[..., Any] = getattr(table._store, late)
+    owner: Any = table._storage._segments if late == "rows" else table._storage  # type: ignore[attr-defined]
+    name = "take" if late == "rows" else late
+    read: Callable[..., Any] = getattr(owner, name)
     times: list[int] = []
 
     def compacted_first(*args: Any) -> Any:
         if not times:
-            times.append(0)  # which reads features itself
+            times.append(0)  # compacting reads features itself
             times[0] = table.compact()
         return read(*args)
 
-    monkeypatch.setattr(table._store, late, compacted_first)
+    monkeypatch.setattr(owner, name, compacted_first)
     found = table.get([79, 6])
     assert times == [30]
     assert found.features is not None
@@ -137,7 +140,7 @@ def test_an_interrupted_compaction_in_memory_changes_nothing(monkeypatch: pytest
 def test_a_reader_asked_while_it_reloads_a_compacted_folder(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Slots are numbered anew: until the view is exchanged, an answer must not come from the new files."""
+    """Slots are renumbered: until the state is exchanged, an answer must not come from the new files."""
     rng = np.random.default_rng(0)
     X, y = rows(rng, 300)
     with HashTable.open(tmp_path / "t", HASHER) as writer:
@@ -147,17 +150,17 @@ def test_a_reader_asked_while_it_reloads_a_compacted_folder(
             writer.remove(np.arange(100))
             writer.compact()
             answers: list[Any] = []
-            items = recovery._items
+            items = Loader._items
 
-            def asked_meanwhile(store: Any) -> Any:
+            def asked_meanwhile(*args: Any) -> Any:
                 thread = threading.Thread(target=lambda: answers.append(reader.get([150])))
                 thread.start()
-                thread.join(0.5)  # it may wait for the view
+                thread.join(0.5)  # it may wait for the state
                 threads.append(thread)
-                return items(store)
+                return items(*args)
 
             threads: list[threading.Thread] = []
-            monkeypatch.setattr(recovery, "_items", asked_meanwhile)
+            monkeypatch.setattr(Loader, "_items", asked_meanwhile)
             assert reader.reload()
             for thread in threads:
                 thread.join(30)

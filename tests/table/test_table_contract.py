@@ -25,7 +25,7 @@ X, Y = rows(np.random.default_rng(0), 40)
 
 
 def test_an_empty_table_answers_with_nothing(table: HashTable) -> None:
-    ids, far = table.search(X[:2], 3)
+    far, ids = table.search(X[:2], 3)
     assert ids.shape == far.shape == (2, 0)
     offsets, far, ids = table.search_radius(X[:2], 3)
     assert (offsets.tolist(), len(far), len(ids)) == ([0, 0, 0], 0, 0)
@@ -41,10 +41,10 @@ def test_an_empty_table_answers_with_nothing(table: HashTable) -> None:
 
 def test_shapes_and_dtypes(table: HashTable) -> None:
     table.ingest(np.arange(40), X, Y)
-    ids, far = table.search(X[:3], 5)
+    far, ids = table.search(X[:3], 5)
     assert (ids.shape, ids.dtype, far.shape, far.dtype) == ((3, 5), np.int64, (3, 5), np.uint16)
     assert table.search(X[:3], 500)[0].shape == (3, 40)  # narrower, where there are fewer
-    ids, far = table.search(X[:3], 5, asymmetric=True)
+    far, ids = table.search(X[:3], 5, asymmetric=True)
     assert (ids.dtype, far.dtype) == (np.int64, np.float64)
     assert (np.diff(far, axis=1) >= 0).all()
     offsets, far, ids = table.search_radius(X[:3], 12)
@@ -60,7 +60,7 @@ def test_shapes_and_dtypes(table: HashTable) -> None:
 def test_string_ids_come_back_as_strings(table: HashTable) -> None:
     names = [f"ñ{i}" for i in range(39)] + [""]
     table.ingest(names, X, Y)
-    ids, _ = table.search(X[:2], 4)
+    _, ids = table.search(X[:2], 4)
     assert ids.dtype == object
     assert all(isinstance(one, str) for one in ids.ravel())
     assert "" in table
@@ -132,13 +132,13 @@ def test_an_id_again_replaces_and_a_removed_one_is_gone(table: HashTable) -> Non
     with pytest.raises(KeyError, match="not in the table: 5"):
         table.remove([1, 5])
     assert 1 in table  # nothing of the call happened
-    assert not {3, 5} & set(table.search(X[:10], 40)[0].ravel().tolist())
+    assert not {3, 5} & set(table.search(X[:10], 40).ids.ravel().tolist())
     table.ingest([5], X[5:6], Y[5:6])  # the user may bring it back
     assert 5 in table
 
 
 def test_adding_needs_functions_and_does_not_move_them(table: HashTable) -> None:
-    with pytest.raises(TableError, match="ingest a batch first"):
+    with pytest.raises(TableError, match="has not learned .*so it cannot encode: .*ingest a batch"):
         table.add([1], X[:1])
     table.ingest(np.arange(10), X[:10], Y[:10])
     before = table.hasher.projection_.tobytes()
@@ -208,9 +208,13 @@ def test_a_closed_table_says_so(table: HashTable) -> None:
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"durability": "none"}, "durability is 'none'"),
-        ({"mode": "append"}, "mode is 'append'"),
+        ({"durability": "none"}, "durability must be .* not 'none'"),
+        ({"mode": "append"}, "mode must be .* not 'append'"),
         ({"max_versions": 0}, "max_versions must be at least 1"),
+        ({"checkpoint_rows": 0}, "checkpoint_rows must be at least 1"),
+        ({"segment_bytes": 0}, "segment_bytes must be at least 1"),
+        ({"sample_size": -1}, "sample_size must be at least 0"),
+        ({"policy": "every:0"}, "k must be at least 1"),
         ({"keep_features": False, "policy": Eager()}, "Eager needs features"),
     ],
 )
@@ -221,7 +225,9 @@ def test_settings_are_checked(settings: dict[str, Any], message: str) -> None:
 
 def test_things_of_the_wrong_kind_are_named() -> None:
     with pytest.raises(TypeError, match="policy must be a policy"):
-        HashTable.open(None, hs.LSH(), policy="eager")  # type: ignore[arg-type]
+        HashTable.open(None, hs.LSH(), policy=Eager)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="there is no policy 'egaer': choose from eager, every"):
+        HashTable.open(None, hs.LSH(), policy="egaer")
     with pytest.raises(TypeError, match="hasher must be an OnlineHasher"):
         HashTable.open(None, "FCOH")  # type: ignore[arg-type]
     with pytest.raises(TableError, match="needs a hasher="):

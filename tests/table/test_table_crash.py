@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from tests.table import faulty_disk
 
-from hashstream.table import failpoints
+from hashstream.table.storage.folder import failpoints
 
 ROOT = Path(__file__).parents[2]
 SEEDS = 20

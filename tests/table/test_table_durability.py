@@ -21,7 +21,8 @@ from tests.table.slow_table import SlowTable
 from tests.table.table_worlds import rows, same_answers, same_items, same_model
 
 import hashstream as hs
-from hashstream.table import Every, HashTable, TableError, failpoints
+from hashstream.table import Every, HashTable, TableError
+from hashstream.table.storage.folder import failpoints
 
 
 @pytest.mark.parametrize("closed", [True, False])
@@ -155,7 +156,7 @@ def test_labels_that_a_folder_cannot_hold_are_refused_whole(
     X, _ = rows(np.random.default_rng(1), 3)
     with HashTable.open(tmp_path / "t" if kept else None, HASHER) as table:
         with monkeypatch.context() as patch:
-            patch.setattr(hs.FCOH, "partial_fit", lambda *_: pytest.fail("it has begun to learn"))
+            patch.setattr(hs.FCOH, "learned", lambda *_: pytest.fail("it has begun to learn"))
             with pytest.raises(TypeError, match=f"{says}: a table takes labels that are strings"):
                 table.ingest([1, 2, 3], X, labels)
         assert len(table) == 0
@@ -243,7 +244,7 @@ def test_killed_at_a_fail_point_nothing_acknowledged_is_lost(tmp_path: Path, nam
                 a.tolist() for a in again.search(Q, 99)
             ]
             if same and len(wanted):
-                ids = wanted.search(Q[:1], 99)[0][0]
+                ids = wanted.search(Q[:1], 99).ids[0]
                 same = wanted.get(ids).codes.tobytes() == again.get(ids).codes.tobytes()
                 same = same and wanted.hasher.projection_.tobytes() == again.hasher.projection_.tobytes()
             candidates.append(same)

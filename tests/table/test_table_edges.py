@@ -18,10 +18,11 @@ import pytest
 from tests.table.table_worlds import rows
 
 import hashstream as hs
-from hashstream.table import Every, HashTable, Lazy, Never, Projected, TableError, manifest
-from hashstream.table.ids import as_ids
+from hashstream.table import Every, HashTable, Lazy, Never, Projected, TableError
+from hashstream.table.state.ids import as_ids
 from hashstream.table.stats import measure_drift
-from hashstream.table.witness import Witness
+from hashstream.table.storage.folder import database
+from hashstream.table.storage.folder.commit_marker import CommitMarker
 
 X, Y = rows(np.random.default_rng(0), 60)
 
@@ -40,22 +41,22 @@ def test_commits_of_a_killed_process_are_synced_before_they_are_noted(
     with new(tmp_path / "t") as table:
         table.ingest(np.arange(60), X, Y)
         shutil.copytree(tmp_path / "t", killed)
-    log = killed / "manifest.sqlite-wal"
+    log = killed / "table.sqlite-wal"
     assert log.stat().st_size
     names = {path.stat().st_ino: path.name for path in (killed, log)}
     seen: list[str] = []
-    sync, note = os.fsync, Witness.note
+    sync, note = os.fsync, CommitMarker.note
 
     def watched_sync(handle: int) -> None:
         sync(handle)
         seen.append(names.get(os.fstat(handle).st_ino, "other"))
 
-    def watched_note(self: Witness, seq: int, synced: bool) -> None:
+    def watched_note(self: CommitMarker, seq: int, synced: bool) -> None:
         seen.append("note")
         note(self, seq, synced)
 
     monkeypatch.setattr(os, "fsync", watched_sync)
-    monkeypatch.setattr(Witness, "note", watched_note)
+    monkeypatch.setattr(CommitMarker, "note", watched_note)
     with HashTable.open(killed) as table:
         assert len(table) == 60
         assert {log.name, killed.name} <= set(seen[: seen.index("note")])
@@ -96,9 +97,9 @@ def test_labels_are_the_tables_own(labels: np.ndarray) -> None:
 def test_a_table_that_is_dropped_is_collected_though_it_refreshes_in_the_background() -> None:
     table = new(None, policy=Lazy(share=1.0))
     table.ingest(np.arange(60), X, Y)
-    policy = table._policy
-    assert isinstance(policy, Lazy)
-    thread, reference = policy._thread, weakref.ref(table)
+    refresher, reference = table._refresher, weakref.ref(table)
+    assert refresher is not None
+    thread = refresher._thread
     assert thread is not None
     thread.join(1.2)  # it has waited in vain once
     assert thread.is_alive()
@@ -110,39 +111,39 @@ def test_a_table_that_is_dropped_is_collected_though_it_refreshes_in_the_backgro
     assert not thread.is_alive()
 
 
-def test_versions_stay_bounded_without_features_and_with_an_empty_reservoir(tmp_path: Path) -> None:
+def test_versions_stay_bounded_without_features_and_with_an_empty_sample(tmp_path: Path) -> None:
     settings: dict[str, Any] = {"policy": Projected(k=1000), "max_versions": 2}
-    with pytest.raises(ValueError, match="reservoir_size must be at least 1 where no features are kept"):
-        new(tmp_path / "t", **settings, reservoir_size=0)
+    with pytest.raises(ValueError, match="sample_size must be at least 1 where no features are kept"):
+        new(tmp_path / "t", **settings, sample_size=0)
     assert not (tmp_path / "t").exists()
-    with new(None, **settings, reservoir_size=2) as table:
+    with new(None, **settings, sample_size=2) as table:
         for i in range(6):
             some = slice(10 * i, 10 * i + 10)
             table.ingest(np.arange(60)[some], X[some], Y[some])
-            slots = table._reservoir.sample()[0]
+            slots = table._state.sample.items()[0]
             assert len(slots) == 2
             table.remove(slots)  # ids are slots here
-            assert not len(table._reservoir)
+            assert not len(table._state.sample)
             assert len(table.stats().versions) <= 2
         assert len(table) == 48
 
 
 @pytest.mark.parametrize("kind", ["memory", "folder"])
-def test_a_reservoir_is_exchanged_together_with_the_view(tmp_path: Path, kind: str) -> None:
-    with new(None if kind == "memory" else tmp_path / "t", reservoir_size=30) as table:
+def test_a_sample_is_exchanged_together_with_the_view(tmp_path: Path, kind: str) -> None:
+    with new(None if kind == "memory" else tmp_path / "t", sample_size=30) as table:
         table.ingest(np.arange(40), X[:40], Y[:40])
-        seen = table._view, table._reservoir
+        seen = table._state.view, table._state.sample
         before = measure_drift(*seen)
-        slots, features, labels = table._reservoir.sample()
+        slots, features, labels = table._state.sample.items()
         table.ingest(np.arange(20, 60), X[20:], Y[20:])
         table.remove(slots[:5])
         table.compact()
-        assert table._reservoir.sample()[0].tolist() != slots.tolist()
-        assert seen[1].sample()[0].tolist() == slots.tolist()
-        assert seen[1].sample()[1].tobytes() == features.tobytes()
-        assert seen[1].sample()[2] == labels
+        assert table._state.sample.items()[0].tolist() != slots.tolist()
+        assert seen[1].items()[0].tolist() == slots.tolist()
+        assert seen[1].items()[1].tobytes() == features.tobytes()
+        assert seen[1].items()[2] == labels
         assert measure_drift(*seen) == before  # whoever has begun to look at both goes on with both
-        assert np.isin(table._reservoir.sample()[0], table._view.live()).all()
+        assert np.isin(table._state.sample.items()[0], table._state.view.live()).all()
 
 
 def test_a_nul_at_the_end_of_an_id_stays(tmp_path: Path) -> None:
@@ -150,7 +151,7 @@ def test_a_nul_at_the_end_of_an_id_stays(tmp_path: Path) -> None:
     with new(tmp_path / "t") as table:
         table.ingest(names, X[:5], Y[:5])
     with HashTable.open(tmp_path / "t") as table:
-        assert sorted(table.search(X[:1], 5)[0][0].tolist()) == sorted(names)
+        assert sorted(table.search(X[:1], 5).ids[0].tolist()) == sorted(names)
         assert table.get(names).features is not None
         table.remove(["a\0"])
         assert [one in table for one in names] == [True, False, True, True, True]
@@ -175,11 +176,15 @@ def test_tables_may_share_a_policy() -> None:
     lazy = Lazy(share=0.5, piece=9)
     with new(None, policy=lazy) as one, new(None, policy=lazy) as other:
         for table in (one, other):
-            assert isinstance(table._policy, Lazy)
-            assert (table._policy.share, table._policy.piece) == (0.5, 9)
-            assert table._policy._thread is not None
-            assert table._policy._thread.is_alive()
-    assert lazy._thread is None
+            assert table.settings.policy == lazy
+            refresher = table._refresher
+            assert refresher is not None
+            assert (refresher.share, refresher.piece) == (0.5, 9)
+            assert refresher.is_alive()
+        assert one._refresher is not other._refresher
+    for table in (one, other):
+        assert table._refresher is not None
+        assert not table._refresher.is_alive()
 
 
 def test_a_fitted_hasher_given_to_a_table_that_exists_is_not_learned_from(tmp_path: Path) -> None:
@@ -188,7 +193,7 @@ def test_a_fitted_hasher_given_to_a_table_that_exists_is_not_learned_from(tmp_pa
         wanted = table.hasher.transform(X)
     other = hs.FCOH(n_bits=12, random_state=0).fit(X[30:] * 3, Y[30:])
     assert other.transform(X).tobytes() != wanted.tobytes()
-    says = r"what the given hasher has learned \(30 rows\) is passed over: .* learned itself \(30 rows\)"
+    says = r"what the given hasher has learned \(30 rows\) is ignored: .* learned itself \(30 rows\)"
     with pytest.warns(UserWarning, match=says) as warned:
         table = HashTable.open(tmp_path / "t", other)
     with table:
@@ -245,7 +250,7 @@ def test_ids_of_other_kinds_are_named() -> None:
     names.ingest(np.array([f"item {i}" for i in range(60)], np.dtypes.StringDType()), X, Y)
     assert "item 3" in names
     assert names.get(np.array(["item 7"], np.dtypes.StringDType())).labels == [Y[7]]
-    assert type(names.search(X[:1], 1)[0][0, 0]) is str
+    assert type(names.search(X[:1], 1).ids[0, 0]) is str
 
 
 def test_a_reader_that_meets_a_stopped_writer_says_what_to_do(
@@ -253,10 +258,10 @@ def test_a_reader_that_meets_a_stopped_writer_says_what_to_do(
 ) -> None:
     """As a writer holds the database while it closes it."""
     new(tmp_path / "t").close()
-    holding = sqlite3.connect(tmp_path / "t" / "manifest.sqlite", isolation_level=None)
+    holding = sqlite3.connect(tmp_path / "t" / "table.sqlite", isolation_level=None)
     holding.execute("PRAGMA locking_mode = EXCLUSIVE")
     holding.execute("BEGIN EXCLUSIVE")
-    monkeypatch.setattr(manifest, "WAIT", 0.05)
+    monkeypatch.setattr(database, "WAIT", 0.05)
     with pytest.raises(
         TableError, match=r"has been locked for .* let it go on, or end it, and try again"
     ) as told:
@@ -305,7 +310,7 @@ def test_features_that_were_altered_while_the_table_was_open_are_not_copied(
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="this system has no pipes in folders")
-@pytest.mark.parametrize("name", ["manifest.sqlite", "witness", "features-000000.seg"])
+@pytest.mark.parametrize("name", ["table.sqlite", "commit-marker", "features-000000.seg"])
 @pytest.mark.parametrize("mode", ["read", "write"])
 def test_a_pipe_in_the_place_of_a_file_is_refused(tmp_path: Path, name: str, mode: str) -> None:
     with new(tmp_path / "t") as table:

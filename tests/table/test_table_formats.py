@@ -16,7 +16,10 @@ from tests.table.table_worlds import rows
 from tests.table.write_format import FORMATS, TABLES, answers
 
 import hashstream as hs
-from hashstream.table import HashTable, TableError, file_segments, manifest, witness
+from hashstream.table import HashTable, TableError
+from hashstream.table.storage.folder import commit_marker as witness
+from hashstream.table.storage.folder import database as manifest
+from hashstream.table.storage.folder import segments as file_segments
 
 STORED = sorted(FORMATS.glob("*/*.zip"))
 
@@ -74,11 +77,11 @@ def table_folder(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("mode", ["write", "read"])
-@pytest.mark.parametrize("name", ["manifest.sqlite", "features-000000.seg", "witness"])
+@pytest.mark.parametrize("name", ["table.sqlite", "features-000000.seg", "commit-marker"])
 def test_a_newer_format_is_refused_with_a_sentence(table_folder: Path, name: str, mode: str) -> None:
     """In every file that has a number, and nothing is changed by the refusal."""
     path = table_folder / name
-    if name == "manifest.sqlite":
+    if name == "table.sqlite":
         with sqlite3.connect(path) as db:
             db.execute("PRAGMA user_version = 2")
         db.close()

@@ -16,7 +16,8 @@ from tests.table.fingerprints import fingerprint
 from tests.table.table_worlds import rows
 
 import hashstream as hs
-from hashstream.table import Every, HashTable, Projected, TableError, failpoints
+from hashstream.table import Every, HashTable, Projected, TableError
+from hashstream.table.storage.folder import failpoints
 
 ROOT = Path(__file__).parents[2]
 HASHER = hs.FCOH(n_bits=20, random_state=3, batch_size=8)
@@ -84,7 +85,7 @@ def test_a_snapshot_onto_a_full_disk_names_the_disk_that_is_full(
             def execute(self, sql: str, *_: object) -> None:
                 raise sqlite3.OperationalError("database or disk is full")
 
-        reader = table._store.second()  # type: ignore[attr-defined]
+        reader = table._storage._second()  # type: ignore[attr-defined]
         with monkeypatch.context() as patch:
             patch.setattr(reader, "_db", Full())
             with pytest.raises(TableError, match="the disk is full") as told:
@@ -95,13 +96,13 @@ def test_a_snapshot_onto_a_full_disk_names_the_disk_that_is_full(
 
 
 @pytest.mark.parametrize("policy", [Every, Projected])
-def test_a_manifest_that_cannot_grow(tmp_path: Path, policy: type[Every]) -> None:
+def test_a_database_that_cannot_grow(tmp_path: Path, policy: type[Every]) -> None:
     """SQLite's own limit on pages, which it reports as a full disk."""
     rng = np.random.default_rng(0)
     Q = rows(rng, 3)[0]
     table = HashTable.open(tmp_path / "t", HASHER, policy=policy(2), checkpoint_rows=50)
     table.ingest(range(40), *rows(rng, 40))
-    sqlite = table._store.manifest._db  # type: ignore[attr-defined]
+    sqlite = table._storage._database._db  # type: ignore[attr-defined]
     refused = 0
     for i in range(1, 12):
         before = fingerprint(table, Q)
@@ -121,7 +122,7 @@ def test_a_manifest_that_cannot_grow(tmp_path: Path, policy: type[Every]) -> Non
             assert fingerprint(table, Q) == before
             sqlite.execute(f"PRAGMA max_page_count = {pages + 1000}")
             table.ingest(ids, X, y)
-        assert set(ids.tolist()) <= set(table.search(Q[:1], len(table))[0][0].tolist())
+        assert set(ids.tolist()) <= set(table.search(Q[:1], len(table)).ids[0].tolist())
     assert refused >= 2
     sqlite.execute(f"PRAGMA max_page_count = {pages + 1000}")
     table.flush()

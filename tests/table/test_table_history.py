@@ -1,4 +1,4 @@
-"""mAP over time: looked at with checkpoints, kept with the table, bounded."""
+"""mAP over time: measured at checkpoints, stored with the table, bounded."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ import pytest
 from tests.table.table_worlds import rows
 
 import hashstream as hs
-from hashstream.table import HashTable, Never, Projected, history, stats
+from hashstream.table import HashTable, Never, Projected, stats
+from hashstream.table import table as table_module
 from hashstream.table.stats import mean_average_precision
 
 HASHER = hs.FCOH(n_bits=16, random_state=1)
@@ -56,25 +57,25 @@ def test_it_is_what_stats_said_at_the_checkpoints_and_survives(tmp_path: Path, p
             assert killed.stats().map_history == wanted
 
 
-def test_opening_and_closing_looks_at_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    looks = []
-    measure = history.stored_map_of
-    monkeypatch.setattr(history, "stored_map_of", lambda *args: looks.append(1) or measure(*args))
+def test_opening_and_closing_measures_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    measured = []
+    measure = stats.stored_map_of
+    monkeypatch.setattr(table_module, "stored_map_of", lambda *args: measured.append(1) or measure(*args))
     with HashTable.open(tmp_path / "t", HASHER, policy=Never(), checkpoint_rows=100) as table:
         for i in range(10):
             some = slice(20 * i, 20 * i + 20)
             table.ingest(np.arange(200)[some], X[some], Y[some])
-        assert len(looks) == 1  # after 100 rows behind the first batch
-    assert len(looks) == 2
-    before = (tmp_path / "t" / "manifest.sqlite").read_bytes()
+        assert len(measured) == 1  # 100 rows after the first batch
+    assert len(measured) == 2
+    before = (tmp_path / "t" / "table.sqlite").read_bytes()
     for _ in range(3):
         HashTable.open(tmp_path / "t").close()
-    assert len(looks) == 2
-    assert (tmp_path / "t" / "manifest.sqlite").read_bytes() == before
+    assert len(measured) == 2
+    assert (tmp_path / "t" / "table.sqlite").read_bytes() == before
 
 
 def test_there_are_never_many(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(history, "MOST", 6)
+    monkeypatch.setattr(stats, "MOST_ENTRIES", 6)
     with HashTable.open(tmp_path / "t", HASHER, policy=Never(), checkpoint_rows=5) as table:
         table.ingest(np.arange(100, 125), X[100:125], Y[100:125])
         for i in range(20):

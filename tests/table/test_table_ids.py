@@ -1,13 +1,23 @@
-"""The column and the index of ids against a dict; parts and reservoir against their definitions."""
+"""The column and the index of ids against a dict; the sample against its definition."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
 
-from hashstream.table.ids import Index, as_ids, column_of, mixed
-from hashstream.table.packing import checksum, pack, pack_labels, unpack, unpack_labels
-from hashstream.table.reservoir import Reservoir, Seats
+from hashstream.table.state.change import Change
+from hashstream.table.state.ids import as_ids, column_of, mixed
+from hashstream.table.state.index import Index
+from hashstream.table.state.sample import Sample, SampleChange
+from hashstream.table.storage.folder.records import (
+    change_from_arrays,
+    change_to_arrays,
+    checksum,
+    pack,
+    pack_labels,
+    unpack,
+    unpack_labels,
+)
 
 
 @pytest.mark.parametrize("kind", ["int", "str"])
@@ -44,7 +54,7 @@ def test_the_index_is_a_dict(kind: str, seed: int) -> None:
     assert again.hashes(3, 9).tolist() == column.hash_of(column.take(np.arange(3, 9))).tolist()
 
 
-def test_a_column_of_before_stays_as_it_was() -> None:
+def test_an_earlier_column_stays_as_it_was() -> None:
     before = column_of("str").extended(as_ids(["a", "bc"]))
     after = before.extended(as_ids(["", "d"]))
     assert before.take(np.arange(2)).tolist() == ["a", "bc"]
@@ -60,54 +70,58 @@ def test_hashes_spread() -> None:
         assert counts.max() < 40  # 16 expected
 
 
+def stored(change: SampleChange) -> SampleChange:
+    """What comes back from the bytes that are stored of a change."""
+    return change_from_arrays(unpack(pack(change_to_arrays(Change(change))))).sample
+
+
 @pytest.mark.parametrize("seed", range(5))
 def test_the_sample_is_whoever_has_a_key_below_the_limit(seed: int) -> None:
     """Whatever comes, goes or is replaced; and it comes back from what is stored of it."""
     rng = np.random.default_rng(seed)
-    reservoir, slot = Reservoir(10), 0
+    sample, slot = Sample(10), 0
     slots: dict[int, int] = {}  # of the ids alive
     for _ in range(60):
         ids = rng.choice(60, int(rng.integers(0, 8)), replace=False)
         gone = [one for one in slots if rng.random() < 0.01]
         removed = np.sort([slots[one] for one in {*ids.tolist(), *gone} if one in slots]).astype(np.uint32)
         X = ids[:, None] + np.zeros((1, 2))
-        seats = reservoir.plan(removed, slot, mixed(ids.astype(np.uint64)), X, ids)
-        stored = Seats.from_arrays(unpack(pack(seats.arrays())))
-        reservoir = reservoir.taken(stored)
+        before = sample.slots.tolist(), sample.keys.tolist(), sample.labels[:], sample.limit
+        change = sample.change(removed, slot, mixed(ids.astype(np.uint64)), X, ids)
+        after = sample.after(stored(change))
+        assert (sample.slots.tolist(), sample.keys.tolist(), sample.labels, sample.limit) == before
+        sample = after
         for one in gone:
             del slots[one]
         slots.update(zip(ids.tolist(), range(slot, slot + len(ids)), strict=True))
         slot += len(ids)
         held = sorted(slots, key=lambda one: int(mixed(np.array([one], np.uint64))[0]))
-        inside = [one for one in held if mixed(np.array([one], np.uint64))[0] < reservoir.limit]
-        found, kept, labels = reservoir.sample()
+        inside = [one for one in held if mixed(np.array([one], np.uint64))[0] < sample.limit]
+        found, kept, labels = sample.items()
         assert sorted(labels) == sorted(inside)
-        assert len(inside) == len(reservoir) == seats.taken <= 10
+        assert len(inside) == len(sample) <= 10
         assert [slots[one] for one in labels] == found.tolist()
         if len(found):
             assert kept[:, 0].tolist() == list(labels)
-        again = Reservoir(10).taken(Seats.from_arrays(unpack(pack(reservoir.seats().arrays()))))
-        assert (again.slots.tolist(), again.keys.tolist()) == (
-            reservoir.slots.tolist(),
-            reservoir.keys.tolist(),
-        )
-        assert (again.labels, again.limit) == (reservoir.labels, reservoir.limit)
+        again = Sample(10).after(stored(sample.as_change()))
+        assert (again.slots.tolist(), again.keys.tolist()) == (sample.slots.tolist(), sample.keys.tolist())
+        assert (again.labels, again.limit) == (sample.labels, sample.limit)
 
 
 def test_a_sample_that_has_lost_most_lets_everybody_in() -> None:
     keys = mixed(np.arange(1000, dtype=np.uint64))
-    reservoir = Reservoir(10)
-    reservoir = reservoir.taken(reservoir.plan(np.empty(0, int), 0, keys, np.zeros((1000, 2))))
-    assert len(reservoir) == 10
-    limit = reservoir.limit
-    assert sorted(reservoir.sample()[0].tolist()) == np.sort(np.argsort(keys)[:10]).tolist()
-    reservoir = reservoir.taken(reservoir.plan(reservoir.sample()[0][:5]))
-    assert (len(reservoir), reservoir.limit) == (5, limit)
+    sample = Sample(10)
+    sample = sample.after(sample.change(np.empty(0, int), 0, keys, np.zeros((1000, 2))))
+    assert len(sample) == 10
+    limit = sample.limit
+    assert sorted(sample.items()[0].tolist()) == np.sort(np.argsort(keys)[:10]).tolist()
+    sample = sample.after(sample.change(sample.items()[0][:5]))
+    assert (len(sample), sample.limit) == (5, limit)
     late = np.array([2**63, 2**63 + 1, 2**64 - 2], np.uint64)  # none of them is below the limit
-    assert reservoir.plan(np.empty(0, int), 1000, late, np.zeros((3, 2))).taken == 5
-    reservoir = reservoir.taken(reservoir.plan(reservoir.sample()[0][:1]))
-    reservoir = reservoir.taken(reservoir.plan(np.empty(0, int), 1000, late, np.zeros((3, 2))))
-    assert {1000, 1001, 1002} <= set(reservoir.sample()[0].tolist())
+    assert len(sample.after(sample.change(np.empty(0, int), 1000, late, np.zeros((3, 2))))) == 5
+    sample = sample.after(sample.change(sample.items()[0][:1]))
+    sample = sample.after(sample.change(np.empty(0, int), 1000, late, np.zeros((3, 2))))
+    assert {1000, 1001, 1002} <= set(sample.items()[0].tolist())
 
 
 def test_arrays_and_labels_come_back_from_their_bytes() -> None:

@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 
 from hashstream._native import lib
-from hashstream.table import ids_hash
-from hashstream.table.ids import Index, IntColumn, column_of
+from hashstream.table.state import ids_hash
+from hashstream.table.state.ids import IntColumn, column_of
+from hashstream.table.state.index import Index
 
 M = (1 << 64) - 1
 
@@ -27,7 +28,7 @@ def test_the_kernel_is_its_twin() -> None:
 PYTHONS = """
 import sys
 import numpy as np
-from hashstream.table import ids_hash
+from hashstream.table.state import ids_hash
 ids_hash.KEY = np.zeros(2, np.uint64)
 texts = [("x\\u00e9" * n).encode()[:n] for n in range(1, 40)]
 numbers = [0, 1, -1, 2**62, -(2**63)]

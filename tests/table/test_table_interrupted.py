@@ -15,7 +15,11 @@ from tests.table.interrupts import Interrupts, try_interrupts
 from tests.table.table_worlds import rows
 
 from hashstream import FCOH
-from hashstream.table import Every, HashTable, Lazy, Never, TableError, failpoints, ids, upkeep
+from hashstream.table import Every, HashTable, Lazy, Never, TableError
+from hashstream.table.background import Refresher
+from hashstream.table.state.index import Index
+from hashstream.table.storage.folder import failpoints
+from hashstream.table.storage.folder.database import Database
 
 WRITE = ["segment.write", "segment.written", "segment.synced", "commit.before", "commit.after"]
 
@@ -58,7 +62,7 @@ ON_THE_WAY = {
 
 def state(table: HashTable) -> tuple[Any, ...]:
     """What anybody can see of a table."""
-    ids = np.sort(table.search(np.zeros((1, 12)), 1000)[0][0])
+    ids = np.sort(table.search(np.zeros((1, 12)), 1000).ids[0])
     held = table.get(ids)
     assert held.features is not None
     return (
@@ -100,12 +104,12 @@ def test_interrupted_in_a_folder(tmp_path: Path, name: str, point: str, durabili
     except KeyboardInterrupt:
         came = True
         assert table.search(np.zeros((1, 12)), 1000)[0].shape in ((1, len(before[0])), (1, len(after[0])))
-    torn = table._store.unsure
+    torn = table._storage.in_doubt
     if torn:
         assert came
-        with pytest.raises(TableError, match="close the table and open it again"):
+        with pytest.raises(TableError, match="close and reopen the table"):
             table.ingest(*batch(500))
-        with pytest.raises(TableError, match="close the table and open it again"):
+        with pytest.raises(TableError, match="close and reopen the table"):
             table.check()
     else:
         assert state(table) in ((before, after) if came else (after,))
@@ -128,7 +132,7 @@ def test_interrupted_after_the_commit_it_is_stored(tmp_path: Path) -> None:
     with failpoints.on("commit.after", stop), pytest.raises(KeyboardInterrupt):
         table.ingest(*batch(60))
     assert len(table) == 60  # as it was before, for whoever reads here
-    with pytest.raises(TableError, match="nobody knows whether it is stored"):
+    with pytest.raises(TableError, match="its outcome is unknown"):
         table.remove([1])
     table.close()
     with opened(tmp_path) as again:
@@ -136,17 +140,17 @@ def test_interrupted_after_the_commit_it_is_stored(tmp_path: Path) -> None:
         assert again.stats().n_seen == 120
 
 
-def test_interrupted_between_commit_and_view(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_interrupted_between_commit_and_state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The last moment at which an interrupt can do harm: all is stored, nothing is shown."""
     for path in (tmp_path / "table", None):
         table = opened(path)
         table.ingest(*batch(0))
         with monkeypatch.context() as patch:
-            patch.setattr(table._ids_index(), "enter", lambda *_: stop())
+            patch.setattr(table._current_index(), "enter", lambda *_: stop())
             with pytest.raises(KeyboardInterrupt):
                 table.ingest(*batch(60))
         assert table.search(batch(0)[1], 1)[0].shape == (60, 1)
-        with pytest.raises(TableError, match="failed half-way"):
+        with pytest.raises(TableError, match="its outcome is unknown"):
             table.ingest(*batch(120))
         table.close()
     with HashTable.open(tmp_path / "table") as again:
@@ -169,9 +173,9 @@ def test_nothing_fails_after_the_commit(
     table.ingest(*batch(0))
     with monkeypatch.context() as patch:
         if place == "index":
-            patch.setattr(ids.Index, "enter", no_memory)
+            patch.setattr(Index, "enter", no_memory)
         else:
-            patch.setattr(upkeep, "checkpoint", no_memory)
+            patch.setattr(table._storage, "checkpoint", no_memory)
         table.ingest(*batch(60))
         table.remove([3])
         table.ingest(*batch(30))
@@ -200,8 +204,8 @@ def test_memory_that_runs_out_before_the_commit_changes_nothing(
         before = state(table)
         for name in ("__init__", "entries"):
             with monkeypatch.context() as patch:
-                patch.setattr(ids.Index, name, no_memory)
-                patch.setattr(ids.Index, "crowded", lambda *_, name=name: name == "__init__")
+                patch.setattr(Index, name, no_memory)
+                patch.setattr(Index, "crowded", lambda *_, name=name: name == "__init__")
                 with pytest.raises(MemoryError):
                     table.ingest(*batch(60))
             assert state(table) == before
@@ -213,15 +217,15 @@ def test_memory_that_runs_out_before_the_commit_changes_nothing(
 def test_an_interrupted_close_is_called_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, policy: Any
 ) -> None:
-    for n, where in enumerate(["checkpoint", "store", "manifest", "lock"]):
+    for n, where in enumerate(["checkpoint", "storage", "database", "lock"]):
         path = tmp_path / str(n)
         table = opened(path, policy)
         table.ingest(*batch(0))
         owner, name = {
-            "checkpoint": (upkeep, "checkpoint"),
-            "store": (table._store, "close"),
-            "manifest": (table._store.manifest, "close"),  # type: ignore[attr-defined]
-            "lock": (table._store._lock, "release"),  # type: ignore[attr-defined]
+            "checkpoint": (table._storage, "checkpoint"),
+            "storage": (table._storage, "close"),
+            "database": (table._storage._database, "close"),  # type: ignore[attr-defined]
+            "lock": (table._storage._lock, "release"),  # type: ignore[attr-defined]
         }[where]
         with monkeypatch.context() as patch:
             patch.setattr(owner, name, lambda *_, **__: stop())
@@ -238,18 +242,18 @@ def test_an_open_that_is_interrupted_stops_what_it_has_begun(
     with opened(tmp_path, Never()) as table:
         for first in range(0, 600, 60):
             table.ingest(*batch(first))
-    begun = Lazy.opened
-    threads = []
+    begin = Refresher.start
+    threads: list[Any] = []
 
-    def then_interrupted(policy: Lazy, table: HashTable) -> None:
-        begun(policy, table)
-        threads.append(policy._thread)
+    def then_interrupted(refresher: Refresher, table: HashTable) -> None:
+        begin(refresher, table)
+        threads.append(refresher._thread)
         time.sleep(0.002 * len(threads))
         stop()
 
     for _ in range(5):
         with monkeypatch.context() as patch:
-            patch.setattr(Lazy, "opened", then_interrupted)
+            patch.setattr(Refresher, "start", then_interrupted)
             with pytest.raises(KeyboardInterrupt) as held:  # with what was on the stack
                 HashTable.open(tmp_path, policy=Lazy(share=1.0, piece=1))
         threads[-1].join(10)
@@ -299,7 +303,43 @@ def reopened(path: Path, *firsts: int) -> None:
         assert again.check()["rows"] == 60 * len(firsts) + 60
 
 
-@pytest.mark.parametrize("where", ["put back", "undo"])
+@pytest.mark.parametrize("kind", ["folder", "memory"])
+@pytest.mark.parametrize("first", [True, False])
+def test_an_interrupted_learn_leaves_the_table_as_it_was(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str, first: bool
+) -> None:
+    """Learning is done on a copy: wherever it stops, the table goes on, and learns the same as if nothing had been."""
+    generator = np.random.default_rng(3)  # a first batch draws from it
+    path = tmp_path / "t" if kind == "folder" else None
+    hasher = FCOH(16, random_state=generator)
+    with HashTable.open(path, hasher) as table, HashTable.open(None, hasher) as never_interrupted:
+        if not first:
+            table.ingest(*batch(0))
+            never_interrupted.ingest(*batch(0))
+            before = state(table)
+        learn = FCOH._learn_rows
+
+        def then_interrupted(learner: FCOH, *args: Any) -> None:
+            learn(learner, *args)
+            stop()
+
+        with monkeypatch.context() as patch:
+            patch.setattr(FCOH, "_learn_rows", then_interrupted)
+            for _ in range(2):
+                with pytest.raises(KeyboardInterrupt):
+                    table.ingest(*batch(60))
+        assert not table._storage.in_doubt
+        if first:
+            assert len(table) == 0
+            assert not hasattr(table.hasher, "n_seen_")
+        else:
+            assert state(table) == before
+        table.ingest(*batch(60))
+        never_interrupted.ingest(*batch(60))
+        assert state(table) == state(never_interrupted)
+
+
+@pytest.mark.parametrize("where", ["undo", "roll back and undo"])
 def test_a_second_interrupt_while_the_first_is_undone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, where: str
 ) -> None:
@@ -308,15 +348,14 @@ def test_a_second_interrupt_while_the_first_is_undone(
     table.ingest(*batch(0))
     table.ingest(*batch(60))
     with monkeypatch.context() as patch, failpoints.on("segment.written", stop):
-        patch.setattr(
-            *((table._hasher, "_put_back") if where == "put back" else (table._store.segments, "undo")),
-            lambda *_, **__: stop(),
-        )
+        patch.setattr(table._storage._segments, "undo", lambda *_, **__: stop())  # type: ignore[attr-defined]
+        if where == "roll back and undo":
+            patch.setattr(Database, "give_up", lambda *_: stop())
         with pytest.raises(KeyboardInterrupt):
             table.ingest(*batch(120))
     assert table.search(batch(0)[1], 1)[0].shape == (60, 1)
     for change in (lambda: table.ingest(*batch(180)), table.flush, lambda: table.remove([3])):
-        with pytest.raises(TableError, match="failed half-way"):
+        with pytest.raises(TableError, match="its outcome is unknown"):
             change()
     table.close()
     reopened(tmp_path, 0, 60)
@@ -327,7 +366,7 @@ def test_closed_in_the_middle_of_an_ingest(tmp_path: Path, monkeypatch: pytest.M
     table = opened(tmp_path)
     table.ingest(*batch(0))
     table.ingest(*batch(60))
-    learned = type(table._hasher).partial_fit
+    learned = FCOH.learned
 
     def then_closed(*args: Any) -> None:
         learned(*args)
@@ -335,7 +374,7 @@ def test_closed_in_the_middle_of_an_ingest(tmp_path: Path, monkeypatch: pytest.M
         raise SystemExit
 
     with monkeypatch.context() as patch:
-        patch.setattr(type(table._hasher), "partial_fit", then_closed)
+        patch.setattr(FCOH, "learned", then_closed)
         with pytest.raises(SystemExit):
             table.ingest(*batch(120))
     reopened(tmp_path, 0, 60)
@@ -363,7 +402,7 @@ def test_closed_in_the_middle_of_a_change_which_goes_on(tmp_path: Path, policy: 
         assert again.check()["rows"] == 180
 
 
-@pytest.mark.parametrize("call", ["check", "hasher", "refresh"])
+@pytest.mark.parametrize("call", ["check", "reload", "refresh"])
 def test_closed_by_a_handler_while_a_thread_waits_for_the_lock(tmp_path: Path, call: str) -> None:
     """The thread of `Lazy` waits for whoever is interrupted, and closing waits for the thread."""
     with opened(tmp_path, Never()) as table:
@@ -372,14 +411,15 @@ def test_closed_by_a_handler_while_a_thread_waits_for_the_lock(tmp_path: Path, c
     table = HashTable.open(tmp_path, policy=Lazy(share=1.0, piece=1))
     faulthandler.dump_traceback_later(60, exit=True)
     with table._lock:  # as `check` holds it when the signal comes
-        table._policy.ingested()
+        assert table._refresher is not None
+        table._refresher.wake()
         time.sleep(0.05)
         table.close()
     if call == "check":
         with suppress(TableError):
             table.check()
-    elif call == "hasher":
-        assert table.hasher.n_seen_ == 300
+    elif call == "reload":
+        assert not table.reload()
     else:
         with suppress(TableError):
             table.refresh()
@@ -392,7 +432,7 @@ def test_closed_by_a_handler_while_a_thread_waits_for_the_lock(tmp_path: Path, c
 def test_what_two_interrupts_leave_open_is_rolled_back(tmp_path: Path) -> None:
     table = opened(tmp_path)
     table.ingest(*batch(0))
-    db = table._store.manifest._db  # type: ignore[attr-defined]
+    db = table._storage._database._db  # type: ignore[attr-defined]
     db.execute("BEGIN IMMEDIATE")
     db.execute("DELETE FROM batches")
     assert table.check()["rows"] == 60
@@ -406,13 +446,13 @@ def test_what_two_interrupts_leave_open_is_rolled_back(tmp_path: Path) -> None:
 def test_closed_in_the_middle_of_a_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     table = opened(tmp_path)
     table.ingest(*batch(0))
-    found = table._store._batch_at  # type: ignore[attr-defined]
+    found = Database.batch_at
 
     def closed_first(*args: Any) -> Any:
         table.close()
         return found(*args)
 
-    monkeypatch.setattr(table._store, "_batch_at", closed_first)
+    monkeypatch.setattr(Database, "batch_at", closed_first)
     with pytest.raises(TableError, match="closed"):
         table.get([5])
     reopened(tmp_path, 0)
@@ -421,10 +461,10 @@ def test_closed_in_the_middle_of_a_read(tmp_path: Path, monkeypatch: pytest.Monk
 def test_interrupted_as_a_transaction_begins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     table = opened(tmp_path)
     table.ingest(*batch(0))
-    manifest = table._store.manifest  # type: ignore[attr-defined]
+    database = table._storage._database  # type: ignore[attr-defined]
 
     class Interrupted:
-        db = manifest._db
+        db = database._db
 
         def __getattr__(self, name: str) -> Any:
             return getattr(self.db, name)
@@ -434,7 +474,7 @@ def test_interrupted_as_a_transaction_begins(tmp_path: Path, monkeypatch: pytest
             return stop() if sql.startswith("BEGIN") else done
 
     with monkeypatch.context() as patch:
-        patch.setattr(manifest, "_db", Interrupted())
+        patch.setattr(database, "_db", Interrupted())
         with pytest.raises(KeyboardInterrupt):
             table.ingest(*batch(60))
     table.ingest(*batch(60))

@@ -46,14 +46,14 @@ def test_another_process_replays_the_same_bits(name: str, where: str, tmp_path: 
 
     with (
         threadpool_limits(3, user_api="blas"),
-        hs.HashTable.open(tmp_path / "t", hasher=HASHERS[name], reservoir_size=10) as table,
+        hs.HashTable.open(tmp_path / "t", hasher=HASHERS[name], sample_size=10) as table,
     ):
         if where == "main":
             write(table)
         else:
             with ThreadPoolExecutor(1) as pool:
                 pool.submit(write, table).result()
-        assert table._since_checkpoint >= 200, "there is nothing to replay"
+        assert table._storage._since_checkpoint >= 200, "there is nothing to replay"
         replayed = subprocess.run(
             [sys.executable, "-c", REPLAY, str(tmp_path / "t"), "1"],
             env={**os.environ, "OPENBLAS_NUM_THREADS": "1"},

@@ -57,7 +57,7 @@ def test_rows_without_a_label_are_stored_and_not_learned_from(tmp_path: Path, y:
     assert table.hasher.n_seen_ == KEPT.sum()
     assert table.hasher.transform(X).tobytes() == expected.transform(X).tobytes()
     assert plain(table.get(range(N)).labels) == wanted
-    slots, _, sample = table._reservoir.labelled()
+    slots, _, sample = table._state.sample.labelled()
     assert len(sample) == KEPT.sum()
     assert slots.tolist() == np.flatnonzero(KEPT).tolist()
     table.ingest(range(N, N + 5), X[:5], [None] * 5)  # no label at all: stored with the functions as they are
@@ -70,7 +70,7 @@ def test_rows_without_a_label_are_stored_and_not_learned_from(tmp_path: Path, y:
     table.snapshot(tmp_path / "copy")
     with HashTable.open(tmp_path / "copy") as copy:
         assert plain(copy.get(range(6, N)).labels) == wanted[6:]
-        assert len(copy._reservoir.labelled()[2]) == KEPT.sum() - 2
+        assert len(copy._state.sample.labelled()[2]) == KEPT.sum() - 2
     table.close()
     if kept:
         with HashTable.open(tmp_path / "t") as again:

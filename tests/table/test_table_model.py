@@ -12,7 +12,9 @@ from tests.table.slow_table import SlowTable
 from tests.table.table_worlds import rows, same_answers, same_items, same_model
 
 import hashstream as hs
-from hashstream.table import HashTable, Never, codes, folder
+from hashstream.table import HashTable, Never
+from hashstream.table.state import view
+from hashstream.table.storage.folder import storage
 
 
 def new_ids(rng: np.random.Generator, n: int, kind: str, model: SlowTable) -> list[Any]:
@@ -50,17 +52,17 @@ def step(rng: np.random.Generator, table: HashTable, model: SlowTable, kind: str
 def test_every_answer_is_the_models(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, where: str, seed: int, kind: str
 ) -> None:
-    """With dead rows written anew early, many images, and reopening: closed, or as it lies there (a crash)."""
-    monkeypatch.setattr(codes, "FEW_DEAD", 3)
-    monkeypatch.setattr(codes, "MANY", 5)
-    monkeypatch.setattr(folder, "LOG_ROWS", 7)
+    """With dead rows dropped early, many checkpoints, and reopening: closed, or as it lies there (a crash)."""
+    monkeypatch.setattr(view, "FEW_DEAD", 3)
+    monkeypatch.setattr(view, "MANY", 5)
+    monkeypatch.setattr(storage, "LOG_ROWS", 7)
     rng = np.random.default_rng([seed, kind == "int", where == "folder"])
     hasher = hs.FCOH(n_bits=20, random_state=seed, batch_size=8)
     settings: dict[str, Any] = {
         "policy": Never(),
         "max_versions": 1000,
         "checkpoint_rows": 30,
-        "reservoir_size": 16,
+        "sample_size": 16,
     }
     path = None if where == "memory" else tmp_path / "table"
     table, model = HashTable.open(path, hasher, segment_bytes=2000, **settings), SlowTable(hasher)
@@ -75,7 +77,7 @@ def test_every_answer_is_the_models(
         if path is not None and at % 6 == 5:
             if rng.random() < 0.5:
                 table.close()
-            else:  # what a process that is killed now leaves behind
+            else:  # what a process that is killed now leaves
                 copied = tmp_path / f"after {at}"
                 shutil.copytree(path, copied)
                 table.close()

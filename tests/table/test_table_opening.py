@@ -54,7 +54,7 @@ def test_a_reader_sees_what_was_committed_when_it_reloads(tmp_path: Path, policy
 def test_a_snapshot_is_a_table_of_its_own(tmp_path: Path) -> None:
     table, model = filled(tmp_path / "t", segment_bytes=1000)
     table.snapshot(tmp_path / "copy")
-    with pytest.raises(TableError, match="there already"):
+    with pytest.raises(TableError, match="exists already: a snapshot needs a new folder"):
         table.snapshot(tmp_path / "copy")
     X, y = rows(np.random.default_rng(1), 9)
     table.ingest(range(200, 209), X, y)
@@ -88,9 +88,9 @@ def test_a_folder_that_exists_needs_no_hasher_and_takes_no_other(tmp_path: Path)
     HashTable.open(tmp_path / "t", HASHER).close()
     with pytest.raises(TableError, match="n_bits=20, not with n_bits=21"):
         HashTable.open(tmp_path / "t", hs.FCOH(n_bits=21, random_state=3, batch_size=8))
-    with pytest.raises(TableError, match="made with FCOH, not with LSH"):
+    with pytest.raises(TableError, match="created with FCOH, not with LSH"):
         HashTable.open(tmp_path / "t", hs.LSH(n_bits=20))
-    with pytest.raises(TableError, match="features are kept"):
+    with pytest.raises(TableError, match="Projected does not suit .*, where features are stored"):
         HashTable.open(tmp_path / "t", policy=Projected())
     with pytest.raises(TableError, match="keep_features=True"):
         HashTable.open(tmp_path / "t", keep_features=False)

@@ -67,13 +67,13 @@ def test_every_k_goes_on_counting_after_a_restart(tmp_path: Path) -> None:
 
 
 def test_gated_does_what_the_rule_says() -> None:
-    """The rule written out: rebuild iff mutual information on the reservoir has grown since the bulk was made."""
+    """The rule written out: rebuild iff mutual information on the sample has grown since the bulk was encoded."""
     policy = Gated(every=20, least=20)
-    with HashTable.open(None, HASHER, policy=policy, reservoir_size=1000, max_versions=1000) as table:
+    with HashTable.open(None, HASHER, policy=policy, sample_size=1000, max_versions=1000) as table:
         model = SlowTable(HASHER)
         refreshed = 0
         for i, (ids, X, y) in enumerate(stream(24), start=1):
-            sample = list(model.items.values())  # the whole table is in the reservoir
+            sample = list(model.items.values())  # the whole table is in the sample
             counts = model.counts()
             table.ingest(ids, X, y)
             model.ingest(ids, X, y)
@@ -100,22 +100,22 @@ def test_gated_waits_for_labels() -> None:
 
 def test_lazy_refreshes_in_the_background_and_stops(tmp_path: Path) -> None:
     table = HashTable.open(tmp_path / "t", HASHER, policy=Lazy(share=1.0, piece=7))
-    policy = table._policy
-    assert isinstance(policy, Lazy)
+    refresher = table._refresher
+    assert refresher is not None
+    thread = refresher._thread
+    assert thread is not None
     batches = stream(10)
     for ids, X, y in batches:
         table.ingest(ids, X, y)
     for _ in range(500):
         if table.stats().stale == 0:
             break
-        assert policy._thread is not None
-        policy._thread.join(0.02)
+        thread.join(0.02)
     assert table.stats().versions == {table.hasher.version_: 100}
     codes = table.hasher.transform(np.concatenate([X for _, X, _ in batches]))
     assert table.get(np.arange(100)).codes.tobytes() == codes.tobytes()
-    thread = policy._thread
+    assert thread.is_alive()
     table.close()
-    assert thread is not None
     assert not thread.is_alive()
     with HashTable.open(tmp_path / "t") as again:
         assert again.get(np.arange(100)).codes.tobytes() == codes.tobytes()
@@ -164,8 +164,8 @@ def test_versions_alive_stay_bounded(policy: Any) -> None:
             got = table.get(np.arange(90))
             for version in counts:
                 mine = got.versions == version
-                encoder = table._view.encoders[version]
-                assert encoder.transform(got.features[mine]).tobytes() == got.codes[mine].tobytes()
+                encoder = table._state.view.encoders[version]
+                assert encoder.encode(got.features[mine]).tobytes() == got.codes[mine].tobytes()
 
 
 # ---- Projected
@@ -181,13 +181,13 @@ def test_the_projection_is_the_ridge_solution() -> None:
     M = fit_projection(B, P, 0.01)
     # at the minimum the gradient vanishes
     np.testing.assert_allclose(B.T @ (B @ M - P) + 50 * 0.01 * M, 0, atol=1e-9)
-    made = project_codes(codes, 13, M)
-    assert made.tolist() == np.packbits(B @ M.astype(np.float32) > 0, axis=1).tolist()
+    projected = project_codes(13, M, codes)
+    assert projected.tolist() == np.packbits(B @ M.astype(np.float32) > 0, axis=1).tolist()
 
 
 def test_projected_keeps_no_features_and_comes_back(tmp_path: Path) -> None:
     policy = Projected(k=3)
-    table = HashTable.open(tmp_path / "t", HASHER, policy=policy, reservoir_size=50)
+    table = HashTable.open(tmp_path / "t", HASHER, policy=policy, sample_size=50)
     for ids, X, y in stream(7):
         table.ingest(ids, X, y)
     table.remove([3])

@@ -16,7 +16,8 @@ from tests.table.process_child import look
 from tests.table.table_worlds import rows
 
 import hashstream as hs
-from hashstream.table import HashTable, Never, TableError, TableLocked, failpoints
+from hashstream.table import HashTable, Never, TableError, TableLocked
+from hashstream.table.storage.folder import failpoints
 
 ROOT = Path(__file__).parents[2]
 HASHER = hs.FCOH(n_bits=20, random_state=3, batch_size=8)
@@ -72,8 +73,8 @@ def test_a_lock_file_that_says_nothing_still_locks(tmp_path: Path) -> None:
     HashTable.open(tmp_path / "t").close()
 
 
-def test_two_who_make_a_folder_at_once(tmp_path: Path) -> None:
-    """The second is refused while the first is at it: it would put a manifest in the place of the other's."""
+def test_two_who_create_a_folder_at_once(tmp_path: Path) -> None:
+    """The second is refused while the first is at it: it would put a database in the place of the other's."""
     refused = []
 
     def second() -> None:
@@ -99,7 +100,7 @@ def test_readers_need_a_table(tmp_path: Path) -> None:
 
 
 def test_a_reader_whose_folder_was_compacted_answers_of_one_commit(tmp_path: Path) -> None:
-    """Slots have other numbers then: it must not put an item's id beside another item's label."""
+    """Slots have other numbers then: it must not pair an item's id with another item's label."""
     rng = np.random.default_rng(4)
     with HashTable.open(tmp_path / "t", HASHER, policy=Never(), segment_bytes=1000) as table:
         for i in range(5):
@@ -149,7 +150,7 @@ def test_all_items_can_go_and_the_folder_be_compacted(tmp_path: Path) -> None:
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="children are forked")
 @pytest.mark.parametrize("seed", [8])
 def test_readers_see_one_committed_state_each_time(tmp_path: Path, seed: int) -> None:
-    """Two readers beside a writer that ingests, removes, refreshes and compacts: each look is the state after some
+    """Two readers while a writer ingests, removes, refreshes and compacts: each look is the state after some
     commit of the writer, copies too, and none is older than the one before."""
     world, states = World(seed), {}
     with world.open(tmp_path / "alone", durability="fast", segment_bytes=1 << 30) as table:

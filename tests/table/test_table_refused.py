@@ -13,7 +13,8 @@ from tests.table.filled_table import as_if_killed, filled, queries
 from tests.table.slow_table import SlowTable
 from tests.table.table_worlds import same_answers, same_items, same_model
 
-from hashstream.table import HashTable, Never, TableError, file_segments, folder
+from hashstream.table import HashTable, Never, TableError
+from hashstream.table.storage.folder import segments, storage
 
 
 def corrupt(path: Path, at: int, bit: int) -> None:
@@ -39,7 +40,7 @@ def opened_or_refused(path: Path, model: SlowTable, damaged: str) -> bool:
     return True
 
 
-@pytest.mark.parametrize("name", ["manifest.sqlite", "features-000000.seg", "witness"])
+@pytest.mark.parametrize("name", ["table.sqlite", "features-000000.seg", "commit-marker"])
 def test_flipped_bits_are_refused_by_name(tmp_path: Path, name: str) -> None:
     table, model = filled(tmp_path / "t")
     table.close()
@@ -53,8 +54,8 @@ def test_flipped_bits_are_refused_by_name(tmp_path: Path, name: str) -> None:
         corrupt(copied / name, int(rng.integers(size)), int(rng.integers(8)))
         refused += opened_or_refused(copied, model, name)
         shutil.rmtree(copied)
-    # Much of a small manifest is free space; what is not is the next test's.
-    assert refused == tries if name != "manifest.sqlite" else refused > 0
+    # Much of a small database is free space; what is not is the next test's.
+    assert refused == tries if name != "table.sqlite" else refused > 0
 
 
 @pytest.mark.parametrize(
@@ -64,17 +65,17 @@ def test_flipped_bits_are_refused_by_name(tmp_path: Path, name: str) -> None:
         ("batches", "y"),
         ("log", "change"),
         ("models", "hasher"),
-        ("image", "bytes"),
+        ("items", "bytes"),
     ],
 )
-def test_whatever_the_manifest_holds_is_verified(
+def test_whatever_the_database_holds_is_verified(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, table_name: str, column: str
 ) -> None:
-    if table_name == "image":
-        monkeypatch.setattr(folder, "LOG_ROWS", 1)
+    if table_name == "items":
+        monkeypatch.setattr(storage, "LOG_ROWS", 1)
     table, model = filled(tmp_path / "t")
     table.close()
-    path = tmp_path / "t" / "manifest.sqlite"
+    path = tmp_path / "t" / "table.sqlite"
     db = sqlite3.connect(path)
     held = [value for (value,) in db.execute(f"SELECT {column} FROM {table_name}")]
     held = [value.encode() if isinstance(value, str) else value for value in held if value is not None]
@@ -87,13 +88,13 @@ def test_whatever_the_manifest_holds_is_verified(
     while at >= 0:  # rows that were deleted lie there too
         corrupt(path, at + len(start) // 2, 2)
         at = raw.find(start, at + 1)
-    assert opened_or_refused(tmp_path / "t", model, "manifest.sqlite")
+    assert opened_or_refused(tmp_path / "t", model, "table.sqlite")
 
 
 def test_flipped_features_are_refused_by_whoever_reads_them(tmp_path: Path) -> None:
     table, _ = filled(tmp_path / "t")
     table.close()
-    corrupt(tmp_path / "t" / "features-000000.seg", file_segments.START + 48 * 14, 3)
+    corrupt(tmp_path / "t" / "features-000000.seg", segments.START + 48 * 14, 3)
     with HashTable.open(tmp_path / "t", policy=Never()) as again:
         assert again.search(queries(), 3)[0].shape == (3, 3)  # which reads no features
         for read in (again.check, again.refresh, lambda: again.get([12])):
@@ -106,15 +107,15 @@ def test_flipped_features_of_the_log_are_refused_at_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The model would be learned from them again, and batches that are not small stand in a segment only."""
-    monkeypatch.setattr(folder, "SMALL_BATCH", 0)
+    monkeypatch.setattr(storage, "SMALL_BATCH", 0)
     table, _ = filled(tmp_path / "t")
     path = as_if_killed(table, tmp_path / "t", tmp_path / "killed")
-    corrupt(path / "features-000000.seg", file_segments.START + 48 * 40, 3)
+    corrupt(path / "features-000000.seg", segments.START + 48 * 40, 3)
     with pytest.raises(TableError, match=r"features-000000\.seg .*damaged"):
         HashTable.open(path)
 
 
-@pytest.mark.parametrize("name", ["manifest.sqlite", "features-000000.seg", "witness"])
+@pytest.mark.parametrize("name", ["table.sqlite", "features-000000.seg", "commit-marker"])
 @pytest.mark.parametrize("share", [0.0, 0.3, 0.7, 0.99])
 def test_truncated_files_are_refused_by_name(tmp_path: Path, name: str, share: float) -> None:
     table, model = filled(tmp_path / "t")
@@ -123,12 +124,12 @@ def test_truncated_files_are_refused_by_name(tmp_path: Path, name: str, share: f
     assert opened_or_refused(tmp_path / "t", model, name)
 
 
-@pytest.mark.parametrize("name", ["features-000000.seg", "manifest.sqlite"])
+@pytest.mark.parametrize("name", ["features-000000.seg", "table.sqlite"])
 def test_missing_files_are_refused_by_name(tmp_path: Path, name: str) -> None:
     table, _ = filled(tmp_path / "t")
     table.close()
     (tmp_path / "t" / name).unlink()
-    with pytest.raises(TableError, match="is not a table yet" if name == "manifest.sqlite" else name):
+    with pytest.raises(TableError, match="is not a table yet" if name == "table.sqlite" else name):
         HashTable.open(tmp_path / "t")
 
 
@@ -137,9 +138,9 @@ def test_a_log_that_lost_acknowledged_commits_is_refused(tmp_path: Path, cut: fl
     """SQLite itself takes a log that ends early, or has a damaged frame, for a shorter one."""
     table, _ = filled(tmp_path / "t")
     path = as_if_killed(table, tmp_path / "t", tmp_path / "killed")
-    log = path / "manifest.sqlite-wal"
+    log = path / "table.sqlite-wal"
     os.truncate(log, int(cut * log.stat().st_size))
-    with pytest.raises(TableError, match=r"manifest\.sqlite .*damaged|is not the manifest|does not say"):
+    with pytest.raises(TableError, match=r"table\.sqlite .*damaged"):
         HashTable.open(path)
 
 
@@ -147,10 +148,10 @@ def test_a_newer_format_is_refused_with_a_sentence(tmp_path: Path) -> None:
     table, _ = filled(tmp_path / "t")
     table.close()
     shutil.copytree(tmp_path / "t", tmp_path / "u")
-    with sqlite3.connect(tmp_path / "t" / "manifest.sqlite") as db:
+    with sqlite3.connect(tmp_path / "t" / "table.sqlite") as db:
         db.execute("PRAGMA user_version = 99")
     db.close()
-    with pytest.raises(TableError, match=r"manifest\.sqlite has format 99.*update hashstream"):
+    with pytest.raises(TableError, match=r"table\.sqlite has format 99.*update hashstream"):
         HashTable.open(tmp_path / "t")
     segment = tmp_path / "u" / "features-000000.seg"
     raw = bytearray(segment.read_bytes())
@@ -163,7 +164,7 @@ def test_a_newer_format_is_refused_with_a_sentence(tmp_path: Path) -> None:
 def test_files_of_another_table_are_refused(tmp_path: Path) -> None:
     for name in ("t", "u"):
         filled(tmp_path / name)[0].close()
-    for name in ("features-000000.seg", "witness"):
+    for name in ("features-000000.seg", "commit-marker"):
         shutil.copytree(tmp_path / "t", tmp_path / name)
         shutil.copy(tmp_path / "u" / name, tmp_path / name / name)
         with pytest.raises(TableError, match=name):

@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 from tests.table.filled_table import HASHER, filled, queries
 
-from hashstream.table import HashTable, TableError, TableLocked, lock, manifest
+from hashstream.table import HashTable, TableError, TableLocked
+from hashstream.table.storage.folder import database, lock
 
 
 @pytest.fixture
@@ -42,11 +43,11 @@ def forbid(monkeypatch: pytest.MonkeyPatch, name: str, number: int = errno.EACCE
 
     monkeypatch.setattr(Path, "open", path_open)
     monkeypatch.setattr(os, "open", file_open)
-    if name == "manifest.sqlite":
+    if name == "table.sqlite":
         monkeypatch.setattr(Path, "exists", path_exists)
 
 
-@pytest.mark.parametrize("name", ["lock", "witness", "manifest.sqlite", "features-000000.seg"])
+@pytest.mark.parametrize("name", ["lock", "commit-marker", "table.sqlite", "features-000000.seg"])
 @pytest.mark.parametrize("mode", ["write", "read"])
 def test_a_file_without_the_right_is_named(
     path: Path, monkeypatch: pytest.MonkeyPatch, name: str, mode: str
@@ -71,7 +72,7 @@ def test_a_disk_that_is_mounted_read_only(path: Path, monkeypatch: pytest.Monkey
         HashTable.open(path)
 
 
-def test_a_new_folder_where_this_user_may_not_make_one(
+def test_a_new_folder_where_this_user_may_not_create_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def mkdir(self: Path, *_: Any, **__: Any) -> None:
@@ -79,7 +80,7 @@ def test_a_new_folder_where_this_user_may_not_make_one(
 
     monkeypatch.setattr(Path, "mkdir", mkdir)
     with pytest.raises(
-        TableError, match=r"/t cannot be made: this user has no right to write to .*pytest"
+        TableError, match=r"/t cannot be created: this user has no right to write to .*pytest"
     ) as refusal:
         HashTable.open(tmp_path / "t", HASHER)
     assert "Errno" not in str(refusal.value)
@@ -111,15 +112,15 @@ def test_only_a_lock_that_somebody_holds_is_said_to_be_held(
 def test_a_folder_that_sqlite_may_not_write_to_is_not_called_damaged(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Readers, too, need a file beside the manifest that SQLite coordinates them by."""
+    """Readers, too, need a file next to the database that SQLite coordinates them by."""
 
     def connect(*_: Any, **__: Any) -> Any:
         raise sqlite3.OperationalError("attempt to write a readonly database")
 
-    monkeypatch.setattr(manifest.sqlite3, "connect", connect)
+    monkeypatch.setattr(database.sqlite3, "connect", connect)
     with pytest.raises(TableError) as refusal:
         HashTable.open(path, mode="read")
     assert str(refusal.value).startswith(
-        f"{path / 'manifest.sqlite'} cannot be used: this user has no right to write"
+        f"{path / 'table.sqlite'} cannot be used: this user has no right to write"
     )
     assert "damaged" not in str(refusal.value)

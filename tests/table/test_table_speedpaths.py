@@ -1,4 +1,4 @@
-"""What makes the table fast, each beside the plain way: one sync a commit, lean encoding, many parts in one search."""
+"""What makes the table fast, each compared with the plain way: one sync a commit, lean encoding, many parts in one search."""
 
 from __future__ import annotations
 
@@ -13,9 +13,10 @@ from tests.table.slow_table import SlowTable
 from tests.table.table_worlds import rows, same_answers, same_items, same_model
 
 import hashstream as hs
-from hashstream.table import HashTable, Never, TableError, failpoints, file_segments, folder
-from hashstream.table.codes import Part
-from hashstream.table.refresh import smallest_versions
+from hashstream.table import HashTable, Never, TableError
+from hashstream.table.state.reencode import smallest_versions
+from hashstream.table.state.view import Part
+from hashstream.table.storage.folder import failpoints, segments, storage
 
 HASHER = hs.FCOH(n_bits=20, random_state=3, batch_size=8)
 QUERIES = rows(np.random.default_rng(9), 3)[0]
@@ -30,21 +31,21 @@ def ingest(table: HashTable, model: SlowTable, first: int, n: int = 12) -> None:
 
 
 def opened(path: Path | None, batches: int = 5) -> tuple[HashTable, SlowTable]:
-    table, model = HashTable.open(path, HASHER, policy=Never(), reservoir_size=8), SlowTable(HASHER)
+    table, model = HashTable.open(path, HASHER, policy=Never(), sample_size=8), SlowTable(HASHER)
     for i in range(batches):
         ingest(table, model, 10 * i)  # two ids of the batch before are replaced
     return table, model
 
 
 def unsynced(path: Path) -> int:
-    """Batches whose features the manifest holds."""
-    db = sqlite3.connect(path / "manifest.sqlite")
+    """Batches whose features the database holds."""
+    db = sqlite3.connect(path / "table.sqlite")
     (count,) = db.execute("SELECT count(*) FROM unsynced").fetchone()
     db.close()
     return int(count)
 
 
-# ---- one sync a commit: features of small batches stand in the manifest until their segment is synced
+# ---- one sync a commit: features of small batches stand in the database until their segment is synced
 
 
 @pytest.mark.parametrize("lost", ["a bit", "all", "half a row"])
@@ -57,10 +58,10 @@ def test_features_that_were_not_synced_are_written_again(tmp_path: Path, lost: s
     segment = path / "features-000000.seg"
     if lost == "a bit":
         raw = bytearray(segment.read_bytes())
-        raw[file_segments.START + STRIDE * 40] ^= 8
+        raw[segments.START + STRIDE * 40] ^= 8
         segment.write_bytes(raw)
     else:
-        os.truncate(segment, file_segments.START + (0 if lost == "all" else STRIDE * 30 + 7))
+        os.truncate(segment, segments.START + (0 if lost == "all" else STRIDE * 30 + 7))
     with pytest.raises(TableError, match='open with mode="write"'):
         HashTable.open(path, mode="read")
     assert unsynced(path) == 5
@@ -77,7 +78,7 @@ def test_features_that_were_not_synced_are_written_again(tmp_path: Path, lost: s
 def test_a_segment_is_synced_once_for_many_small_batches(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(folder, "UNSYNCED_BYTES", 3 * 12 * STRIDE)
+    monkeypatch.setattr(storage, "UNSYNCED_BYTES", 3 * 12 * STRIDE)
     seen = []
     with failpoints.on("segment.synced", lambda: seen.append(len(counts))):
         counts: list[int] = []
@@ -87,7 +88,7 @@ def test_a_segment_is_synced_once_for_many_small_batches(
             counts.append(unsynced(tmp_path / "t"))
         assert counts == [1, 2, 3, 0, 1, 2, 3, 0, 1]
         assert seen == [3, 7]
-        monkeypatch.setattr(folder, "SMALL_BATCH", 0)  # a batch that is not small is synced at once
+        monkeypatch.setattr(storage, "SMALL_BATCH", 0)  # a batch that is not small is synced at once
         ingest(table, model, 500)
         assert unsynced(tmp_path / "t") == 0
         assert seen == [3, 7, 9]

@@ -46,7 +46,7 @@ def test_bit_flips_are_those_of_the_stored_codes() -> None:
     table, model = filled()
     fresh = model.hasher.decision_function(np.array([e.x for e in model.items.values()])) > 0
     stored = np.array([e.bits for e in model.items.values()])
-    assert table.stats().drift.bit_flips == (fresh != stored).mean()  # all items are in the reservoir
+    assert table.stats().drift.bit_flips == (fresh != stored).mean()  # all items are in the sample
     assert (fresh != stored).any()
     table.refresh()
     assert table.stats().drift.bit_flips == 0
@@ -54,7 +54,7 @@ def test_bit_flips_are_those_of_the_stored_codes() -> None:
 
 def test_map_is_of_the_tables_own_answers() -> None:
     table, model = filled()
-    slots = table._reservoir.labelled()[0]
+    slots = table._state.sample.labelled()[0]
     scores = []
     for query in slots[:200].tolist():
         entry = model.items[query]
@@ -93,7 +93,7 @@ def test_too_little_data_is_said_as_such() -> None:
         table.ingest(np.arange(10), X, y)
         drift = table.stats().drift
         assert drift.bit_flips is drift.centre_shift is drift.mean_average_precision is None
-        assert drift.reasons["bit_flips"] == "too little data: 10 items in the reservoir, 20 are needed"
+        assert drift.reasons["bit_flips"] == "too little data: 10 items in the sample, 20 are needed"
         assert "10 labelled items" in drift.reasons["mean_average_precision"]
         table.ingest(np.arange(10, 60), rows(rng, 50)[0])
         drift = table.stats().drift
@@ -105,7 +105,7 @@ def test_too_little_data_is_said_as_such() -> None:
         assert "no class has 5 items" in drift.reasons["centre_shift"]
 
 
-def test_the_reservoir_survives(tmp_path: Path) -> None:
+def test_the_sample_survives(tmp_path: Path) -> None:
     table, _ = filled(tmp_path / "t")
     before = table.stats().drift
     table.close()

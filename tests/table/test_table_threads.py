@@ -1,4 +1,4 @@
-"""Readers beside a writer: every answer is that of one commit, and none waits for the writer."""
+"""Readers while a writer is at work: every answer is that of one commit, and none waits for the writer."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ import pytest
 from tests.table.table_worlds import rows
 
 import hashstream as hs
-from hashstream.table import Eager, HashTable, Lazy, Never, failpoints
+from hashstream.table import Eager, HashTable, Lazy, Never
+from hashstream.table.storage.folder import failpoints
 
 D_BATCH = 25
 
@@ -32,7 +33,7 @@ def test_every_answer_is_that_of_one_commit(tmp_path: Path, where: str, policy: 
         def read() -> None:
             local = np.random.default_rng(threading.get_ident() % 1000)
             while not done.is_set():
-                ids, far = table.search(X[:2], 10_000)
+                far, ids = table.search(X[:2], 10_000)
                 whole = np.bincount(ids[0] // D_BATCH)
                 if set(whole.tolist()) - {0, D_BATCH} or (np.diff(far.astype(int), axis=1) < 0).any():
                     wrong.append(f"half a batch: {whole}")
@@ -122,4 +123,4 @@ def test_a_snapshot_while_it_is_written_to(tmp_path: Path) -> None:
             with HashTable.open(tmp_path / f"copy {i}") as copied:
                 assert copied.check()["rows"] == len(copied)
                 assert len(copied) % D_BATCH == 0
-                assert set(np.bincount(copied.search(X, 10_000)[0][0] // D_BATCH).tolist()) == {D_BATCH}
+                assert set(np.bincount(copied.search(X, 10_000).ids[0] // D_BATCH).tolist()) == {D_BATCH}

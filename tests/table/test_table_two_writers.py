@@ -20,8 +20,9 @@ import pytest
 from tests.table.table_worlds import rows
 
 import hashstream as hs
-from hashstream.table import Every, HashTable, Lazy, TableError, TableLocked, failpoints
-from hashstream.table.lock import WriterLock
+from hashstream.table import Every, HashTable, Lazy, TableError, TableLocked
+from hashstream.table.storage.folder import failpoints
+from hashstream.table.storage.folder.lock import WriterLock
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="this system cannot fork")
 
@@ -110,13 +111,13 @@ def test_a_fork_is_refused_and_the_parent_goes_on(path: Path, tmp_path: Path, ca
 def test_a_fork_may_search_and_not_open_the_folder_again(path: Path, mode: str) -> None:
     """SQLite would take the parent's locks for its own; a process that is started afresh has no such past."""
     table = opened(path)
-    ids, far = table.search(X[:5], 3)
+    far, ids = table.search(X[:5], 3)
 
     def work() -> Any:
         found = table.search(X[:5], 3)
         with pytest.raises(TableError, match="was open when this process was forked"):
             HashTable.open(path, mode=mode)
-        return [bool((a == b).all()) for a, b in zip(found, (ids, far), strict=True)]
+        return [bool((a == b).all()) for a, b in zip(found, (far, ids), strict=True)]
 
     assert in_fork(work) == "returned [True, True]"
     table.close()
@@ -126,8 +127,8 @@ def test_a_fork_may_search_and_not_open_the_folder_again(path: Path, mode: str) 
 def test_a_fork_searches_while_a_thread_that_it_does_not_have_searches(path: Path) -> None:
     """No lock of Python's own is in the way: `functools.cached_property` has one."""
     with opened(path) as table:
-        for name in ("versions", "searchable", "projections"):
-            assert not hasattr(type(table._view).__dict__[name], "lock")
+        for name in ("versions", "searchable", "matrices"):
+            assert not hasattr(type(table._state.view).__dict__[name], "lock")
 
 
 def test_a_fork_does_not_wait_for_a_thread_that_it_does_not_have(path: Path) -> None:
@@ -136,7 +137,7 @@ def test_a_fork_does_not_wait_for_a_thread_that_it_does_not_have(path: Path) -> 
     held, go_on = threading.Event(), threading.Event()
 
     def hold() -> None:
-        with table._lock, table._publish, table._store.reading:  # type: ignore[attr-defined]
+        with table._lock, table._publish, table._storage._reading:  # type: ignore[attr-defined]
             held.set()
             go_on.wait()
 
@@ -165,7 +166,7 @@ def test_a_fork_has_a_copy_of_its_own_of_a_table_in_memory() -> None:
     held, go_on = threading.Event(), threading.Event()
 
     def hold() -> None:
-        with table._lock, table._publish, table._making:
+        with table._lock, table._publish:
             held.set()
             go_on.wait()
 
@@ -174,7 +175,7 @@ def test_a_fork_has_a_copy_of_its_own_of_a_table_in_memory() -> None:
     held.wait()
     assert in_fork(work) == "returned (200, True, (2, 1))"
     table._at_work = True  # as while a thread changes it
-    assert "half-way" in in_fork(work)
+    assert "its outcome is unknown" in in_fork(work)
     table._at_work = False
     go_on.set()
     thread.join()

@@ -15,7 +15,9 @@ import pytest
 from tests.table.table_worlds import rows
 
 import hashstream as hs
-from hashstream.table import HashTable, TableError, file_segments, segments
+from hashstream.table import HashTable, TableError
+from hashstream.table.storage import features
+from hashstream.table.storage.folder import segments
 
 ROOT = Path(__file__).parents[2]
 X, Y = rows(np.random.default_rng(0), 3000)
@@ -31,8 +33,8 @@ path, mode = Path(sys.argv[1]), sys.argv[2]
 X, Y = rows(np.random.default_rng(0), 3000)
 said = {}
 for name, size in (("features-000000.seg", 4096 + 100), ("features-000000.seg", 10), ("features-000000.seg", 0),
-                   ("manifest.sqlite-shm", 0), ("manifest.sqlite-wal", 0), ("manifest.sqlite", 0),
-                   ("manifest.sqlite", 8192)):
+                   ("table.sqlite-shm", 0), ("table.sqlite-wal", 0), ("table.sqlite", 0),
+                   ("table.sqlite", 8192)):
     for call in ("get", "check", "refresh", "ingest", "search"):
         shutil.rmtree(path, ignore_errors=True)
         writer = HashTable.open(path, hs.FCOH(n_bits=20, random_state=0), policy=Every(1000))
@@ -88,7 +90,7 @@ def test_a_disk_that_fails_to_read_is_an_error(tmp_path: Path, monkeypatch: pyte
             raise OSError(5, os.strerror(5))
 
         with monkeypatch.context() as patch:
-            patch.setattr(file_segments._Handle, "read", fails)
+            patch.setattr(segments._Handle, "read", fails)
             for call in (lambda: table.get([3]), table.check):
                 with pytest.raises(
                     TableError, match=r"features-000000\.seg cannot be read: Input/output error"
@@ -104,14 +106,14 @@ def delete_all(path: Path) -> None:
 
 VANISHED: dict[str, Callable[[Path], Any]] = {
     "all files": delete_all,
-    "the manifest": lambda path: (path / "manifest.sqlite").unlink(),
-    "the manifest's log": lambda path: (path / "manifest.sqlite-wal").unlink(),
+    "the database": lambda path: (path / "table.sqlite").unlink(),
+    "the database's log": lambda path: (path / "table.sqlite-wal").unlink(),
     "the features": lambda path: (path / "features-000000.seg").unlink(),
     "the features, moved": lambda path: (path / "features-000000.seg").rename(path / "elsewhere.seg"),
     "the folder": lambda path: path.rename(path.with_name("elsewhere")),
-    "the manifest, for another": lambda path: [
-        (path / "manifest.sqlite").unlink(),
-        (path / "manifest.sqlite").write_bytes(b"another"),
+    "the database, for another": lambda path: [
+        (path / "table.sqlite").unlink(),
+        (path / "table.sqlite").write_bytes(b"another"),
     ],
 }
 
@@ -132,10 +134,10 @@ def test_nothing_is_acknowledged_that_goes_to_files_that_are_not_there(tmp_path:
 
 def test_rows_in_any_order_are_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of several files, in blocks of a few rows, near and far apart, twice the same: against the array itself."""
-    monkeypatch.setattr(segments, "BLOCK_ROWS", 3)
-    monkeypatch.setattr(segments, "BLOCK_BYTES", 100)
-    monkeypatch.setattr(segments, "NEAR_BYTES", 150)
-    monkeypatch.setattr(file_segments, "MAX_HANDLES", 2)
+    monkeypatch.setattr(features, "BLOCK_ROWS", 3)
+    monkeypatch.setattr(features, "BLOCK_BYTES", 100)
+    monkeypatch.setattr(features, "NEAR_BYTES", 150)
+    monkeypatch.setattr(segments, "MAX_HANDLES", 2)
     rng = np.random.default_rng(1)
     with HashTable.open(tmp_path / "t", hs.LSH(n_bits=20, random_state=0), segment_bytes=3000) as table:
         for start in range(0, 500, 50):
@@ -144,7 +146,7 @@ def test_rows_in_any_order_are_read(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         for n in (1, 2, 7, 100, 500):
             ids = rng.integers(500, size=n)
             ids = np.unique(ids)[rng.permutation(len(np.unique(ids)))]
-            features = table.get(ids).features
-            assert features is not None
-            assert features.tobytes() == X[ids].tobytes()
+            found = table.get(ids).features
+            assert found is not None
+            assert found.tobytes() == X[ids].tobytes()
         assert table.check()["rows"] == 500

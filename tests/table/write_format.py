@@ -25,7 +25,7 @@ from tests.table.table_worlds import rows
 import hashstream as hs
 from hashstream.hashers.features import RBFAnchors
 from hashstream.table import Every, HashTable, Never, Policy, Projected
-from hashstream.table.manifest import FORMAT
+from hashstream.table.storage.folder.records import FORMAT
 
 FORMATS = Path(__file__).with_name("formats")
 MARGIN = 0.02  # of a query's largest value: codes of queries are the same on any machine
@@ -35,11 +35,11 @@ Make = Callable[[Path], tuple[HashTable, bool]]
 
 def answers(table: HashTable, Q: np.ndarray) -> dict[str, Any]:
     """Everything that a table says, as JSON has it."""
-    slots = table._view.live()
-    assert table._view.column is not None
-    ids = table._view.column.take(slots)
+    slots = table._state.view.live()
+    assert table._state.view.column is not None
+    ids = table._state.view.column.take(slots)
     items = table.get(ids)
-    found, far = table.search(Q, 5)
+    far, found = table.search(Q, 5)
     offsets, near_far, near = table.search_radius(Q, 4)
     return {
         "ids": ids.tolist(),
@@ -58,7 +58,7 @@ def queries(table: HashTable, n: int = 4) -> np.ndarray:
     """(n, d) queries, none of whose values is near 0 under any functions of the table."""
     candidates = rows(np.random.default_rng(77), 4000)[0]
     clear = np.ones(len(candidates), bool)
-    for encoder in table._view.encoders.values():
+    for encoder in table._state.view.encoders.values():
         values = np.abs(encoder.decision_function(candidates.astype(encoder.dtype_)))
         clear &= values.min(axis=1) > MARGIN * values.max(axis=1)
     return candidates[clear][:n]
@@ -70,7 +70,7 @@ def queries(table: HashTable, n: int = 4) -> np.ndarray:
 def _filled(path: Path, hasher: hs.OnlineHasher, policy: Policy, kind: str, **settings: Any) -> HashTable:
     rng = np.random.default_rng(11)
     named = {"int": lambda i: 7 * i - 40, "str": lambda i: f"item {i} ä€"}[kind]
-    table = HashTable.open(path, hasher, policy=policy, reservoir_size=6, **settings)
+    table = HashTable.open(path, hasher, policy=policy, sample_size=6, **settings)
     dtype = np.float64 if kind == "str" else np.float32
     for i in range(5):
         X, y = rows(rng, 24 if i == 0 else 7)

@@ -1,25 +1,23 @@
-"""The front door: one file for each command that is more than a few lines."""
+"""The command line. Commands of more than a few lines have a file each."""
 
 from __future__ import annotations
 
 import importlib
 import sys
-from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
 import typer
 from rich.table import Table
 
-from hashstream import datasets
 from hashstream.cli.bench import PROTOCOL_LINES, bench
 from hashstream.cli.common import console, fail
 from hashstream.cli.data import data_app
+from hashstream.cli.demo import demo
 from hashstream.cli.paper import LINES, paper
 from hashstream.cli.table import table_app
 from hashstream.cli.tune import tune
 from hashstream.hashers import methods as registry
-from hashstream.table import TableError
 from hashstream.versions import show_versions
 
 __all__ = ["app"]
@@ -35,38 +33,7 @@ app = typer.Typer(
 )
 
 
-class DemoData(StrEnum):
-    auto = "auto"
-    mnist = "mnist"
-    digits = "digits"
-
-
-@app.command(epilog="Example: `hashstream demo --out demo-output --bits 64`")
-def demo(
-    out: Annotated[
-        Path, typer.Option(help="Folder for the table and two pictures; made if it is not there.")
-    ],
-    dataset: Annotated[
-        DemoData, typer.Option(help="auto is MNIST where it can be had, otherwise digits.")
-    ] = DemoData.auto,
-    bits: Annotated[int, typer.Option(min=1, max=1024, help="Length of a code.")] = 32,
-    seed: Annotated[
-        int, typer.Option(min=0, help="Of the split into queries and stream, and of the method.")
-    ] = 0,
-) -> None:
-    """Watch a table learn from a stream of digits while it is searched, killed, opened again, and goes on.
-
-    MNIST is taken from the folder that HASHSTREAM_DATA names, from the cache, or downloaded with its
-    checksums verified; where none of this works, scikit-learn's small digits are used. Takes under a minute.
-    """
-    from hashstream.demo import demo as run_demo
-
-    try:
-        run_demo(out, dataset=dataset.value, n_bits=bits, seed=seed, console=console)
-    except (datasets.DatasetError, TableError, OSError) as error:
-        fail(error)
-
-
+app.command(epilog="Example: `hashstream demo --out demo-output --bits 64`")(demo)
 app.command(
     epilog=f"{PROTOCOL_LINES}\n\n"
     "Example: `hashstream bench --dataset mnist --methods FCOH,LSH --bits 16,32 --runs 3 --out results`"
@@ -86,7 +53,7 @@ app.add_typer(data_app, name="data")
 
 
 def benchmarks() -> list[str]:
-    """The benchmarks of the checkout that this file is in; none where it is in an installed package."""
+    """Names of the benchmarks in the checkout around this file; none in an installed package."""
     folder = Path(__file__).resolve().parents[3] / "benchmarks"
     if not (folder / "harness.py").is_file():
         return []
@@ -97,29 +64,31 @@ def benchmarks() -> list[str]:
 def perf(
     name: Annotated[
         str,
-        typer.Argument(help=f"Which benchmark: {', '.join(benchmarks()) or 'one of those in benchmarks/'}."),
+        typer.Argument(
+            help=f"Name of the benchmark: {', '.join(benchmarks()) or 'one of those in benchmarks/'}."
+        ),
     ],
     quick: Annotated[
-        bool, typer.Option("--quick", help="Fewer repetitions: a first look, not a result.")
+        bool, typer.Option("--quick", help="Fewer repetitions: a first impression, not a result.")
     ] = False,
 ) -> None:
-    """Measure speed as ratios of one run, against targets; the exit code is 1 where one is missed.
+    """Measure speed as ratios within one run, against targets; the exit code is 1 if one is missed.
 
-    Works in a checkout of the sources, where the folder benchmarks is.
+    Needs a checkout of the sources, which has the folder benchmarks.
     """
     root = Path(__file__).resolve().parents[3]
     if not (root / "benchmarks" / "harness.py").is_file():
-        fail("the benchmarks are part of the sources, not of the installed package: run this in a checkout.")
+        fail("the benchmarks are not part of the installed package: run this in a checkout of the sources.")
     if name not in benchmarks():
         fail(f"there is no benchmark {name!r}: choose from {', '.join(benchmarks()) or 'none yet'}")
-    sys.path.insert(0, str(root))  # ours, before any other package that is called benchmarks
+    sys.path.insert(0, str(root))  # before any other package named benchmarks
     if not importlib.import_module(f"benchmarks.{name}").main(quick):
         raise typer.Exit(1)
 
 
 @app.command("methods", epilog="Example: `hashstream methods`")
 def list_methods() -> None:
-    """Every method: what it learns from, how many numbers it keeps, and where it was published.
+    """List every method: what it learns from, the size of its state, and where it was published.
 
     d is the number of features, r of bits, C of classes.
     """
@@ -133,5 +102,5 @@ def list_methods() -> None:
 
 @app.command(epilog="Example: `hashstream version`")
 def version() -> None:
-    """Versions of hashstream and what it stands on, and whether the compiled kernels are in use."""
+    """Show the versions of hashstream and its libraries, and whether the compiled kernels are in use."""
     console.print(show_versions(), highlight=False, soft_wrap=True)

@@ -1,11 +1,10 @@
-"""What the commands share: the console, one way to fail, lists of numbers, methods and settings as people type them."""
+"""Shared by the commands: the console, errors, and the parsing of numbers, methods and settings."""
 
 from __future__ import annotations
 
 import ast
 import importlib
 import inspect
-import os
 import sys
 from collections.abc import Callable, Mapping
 from enum import StrEnum
@@ -26,9 +25,7 @@ __all__ = [
     "check_settings",
     "choose",
     "console",
-    "enough_workers",
     "fail",
-    "free_memory",
     "import_method",
     "numbers",
     "paper_settings",
@@ -36,21 +33,18 @@ __all__ = [
     "value_of",
 ]
 
-console = Console(emoji=False)  # module:Class: is no emoji
-
-LITTLE = 4_000_000
-"""Numbers to learn from that take some seconds: 40 streams of digits, a quarter of one of MNIST."""
+console = Console(emoji=False)  # `module:Class:` is not an emoji
 
 
 class Ties(StrEnum):
-    """Rules for the order of equal distances, as an option."""
+    """Rules for ties, as an option."""
 
     paper = "paper"
     aware = "aware"
 
 
 def fail(message: object, code: int = 2) -> NoReturn:
-    """A mistake of the user's, or of the world's: one sentence, no traceback."""
+    """Print an error without a traceback, and exit."""
     said = [str(message), *(note for note in getattr(message, "__notes__", ()) if note.startswith(MEASURING))]
     lines = escape("\n".join(said))
     Console(stderr=True, emoji=False).print(f"[bold red]hashstream:[/] {lines}", highlight=False)
@@ -58,7 +52,7 @@ def fail(message: object, code: int = 2) -> NoReturn:
 
 
 def choose(names: str) -> dict[str, Callable[..., Any]]:
-    """The methods of a list such as `fcoh,LSH,my_module:MyMethod,mine.py:MyMethod`, or of `all`."""
+    """Parse a list of methods such as `fcoh,LSH,my_module:MyMethod,mine.py:MyMethod`, or `all`."""
     every: dict[str, Callable[..., Any]] = dict(registry())
     known = {name.lower(): (name, method) for name, method in registry(variants=True).items()}
     if names.strip().lower() == "all":
@@ -76,65 +70,36 @@ def choose(names: str) -> dict[str, Callable[..., Any]]:
                 f"there is no method {name}: choose from {', '.join(every)}, or module:Class, or file.py:Class"
             )
     if not chosen:
-        raise ValueError(f"--methods names none: choose from {', '.join(every)}")
+        raise ValueError(f"--methods is empty: choose from {', '.join(every)}")
     return chosen
 
 
 def paper_settings(
     methods: dict[str, Callable[..., Any]], dataset: str
 ) -> tuple[dict[str, Callable[..., Any]], str]:
-    """Methods by their paper's settings for a data set, and the name of the one that these settings are for.
+    """Methods with the paper's settings for a data set, and the name of the data set that these settings are for.
 
-    Methods that no paper has settings for stay as they are. ValueError where there are none for the data set.
+    Methods without published settings stay as they are. ValueError if there are none for the data set.
     """
-    from hashstream.paper.lineup import SETTINGS_OF
+    from hashstream.paper.comparability import counterpart
 
-    name = SETTINGS_OF.get(dataset, dataset)
+    name = counterpart(dataset).name or dataset
     chosen = {}
     for label, method in methods.items():
         from_paper = getattr(method, "from_paper", None)
         if from_paper is None:
             chosen[label] = method
         else:
-            from_paper(name, 32)  # raises where there are none for this data set
+            from_paper(name, 32)  # raises if there are none for this data set
             chosen[f"{label}[paper]"] = partial(from_paper, name)
     return chosen, name
 
 
-def enough_workers(asked: int, rows: int, features: int, copy: int = 0) -> int:
-    """How many worker processes to take where `asked` is 0: the cores that this process may use.
-
-    One where there is so little to learn (`rows` in all, of `features` numbers) that starting more takes longer, and
-    no more than fit into the memory that is free, where each needs `copy` bytes: one copy of the features.
-    """
-    if asked:
-        return asked
-    if rows * features < LITTLE:
-        return 1
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    free = free_memory()
-    return cores if free is None or not copy else max(1, min(cores, free // copy))
-
-
-def free_memory() -> int | None:
-    """Bytes that could be had without swapping; None where the system does not say."""
-    try:
-        for line in Path("/proc/meminfo").read_text().splitlines():
-            if line.startswith("MemAvailable:"):
-                return int(line.split()[1]) * 1024
-    except (OSError, ValueError, IndexError):
-        pass
-    try:
-        return os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    except (AttributeError, ValueError, OSError):
-        return None
-
-
 def import_method(name: str) -> type[Any]:
-    """A method of the user's own by `module:Class` or `path/to/file.py:Class`.
+    """Import and register a method given as `module:Class` or `path/to/file.py:Class`.
 
-    A module is found as Python finds it, or in this folder. A file is imported under its own name, so that worker
-    processes find it as well.
+    A module is looked up as by Python, and in the current folder. A file is imported under its own name, so that
+    worker processes find it as well.
     """
     module, _, attribute = name.rpartition(":")
     file = Path(module).expanduser().resolve() if module.endswith(".py") else None
@@ -148,7 +113,7 @@ def import_method(name: str) -> type[Any]:
     except (ImportError, ValueError) as error:
         raise ValueError(f"{name}: {error}") from error
     if file is not None and Path(getattr(found, "__file__", None) or "").resolve() != file:
-        raise ValueError(f"{name}: Python has another module {file.stem} already: give the file another name")
+        raise ValueError(f"{name}: another module named {file.stem} is imported already: rename the file")
     if not hasattr(found, attribute):
         raise ValueError(f"{name}: there is no {attribute or 'name'} in {found.__name__}")
     method: type[Any] = getattr(found, attribute)
@@ -159,20 +124,22 @@ def import_method(name: str) -> type[Any]:
 
 
 def numbers(text: str, option: str) -> list[int]:
-    """Whole numbers from 1, rising, each once, from a list such as `8,16`."""
+    """Parse a list such as `8,16`: whole numbers of at least 1, sorted, without repetition."""
     try:
         found = sorted({int(part.replace("_", "")) for part in text.split(",")})
     except ValueError:
-        raise ValueError(f"{option} {text!r}: give whole numbers with commas between, as 8,16,32") from None
+        raise ValueError(
+            f"{option} {text!r}: expected whole numbers separated by commas, as 8,16,32"
+        ) from None
     if found[0] < 1:
-        raise ValueError(f"{option} {text!r}: each has to be 1 or more")
+        raise ValueError(f"{option} {text!r}: each must be at least 1")
     return found
 
 
 def check_settings(
     methods: dict[str, Callable[..., Any]], lengths: list[int], given: Mapping[str, Any]
 ) -> None:
-    """ValueError where a method cannot be had with one of these code lengths and settings: before data are loaded."""
+    """Raise ValueError, before data are loaded, if a method does not accept one of the code lengths or settings."""
     for method in methods.values():
         for bits in lengths:
             method(n_bits=bits, random_state=0, **given).check_parameters()
@@ -181,28 +148,30 @@ def check_settings(
 def settings(
     pairs: list[str], methods: dict[str, Callable[..., Any]], option: str = "--set"
 ) -> dict[str, Any]:
-    """Parameters from `name=value` pairs: values are Python literals, and text where they are none.
+    """Parse `name=value` pairs into parameters of the methods.
 
-    option: what the user typed before the pair.
+    option : the option that the pairs were given with.
     """
     given: dict[str, Any] = {}
     for pair in pairs:
         name, equals, text = pair.partition("=")
         name = name.strip()
         if not equals or not name:
-            raise ValueError(f"{option} {pair!r}: it has to be name=value, as --set learning_rate=0.01")
+            raise ValueError(f"{option} {pair!r}: expected name=value, as in --set learning_rate=0.01")
         if name in ("n_bits", "random_state"):
-            raise ValueError(f"{option} {name}: this is what --bits and --runs decide")
+            raise ValueError(f"{option} {name}: use --bits and --runs instead")
         for method, cls in methods.items():
             taken = [p for p in inspect.signature(cls).parameters if p not in ("n_bits", "random_state")]
             if name not in taken:
-                raise ValueError(f"{option} {name}: {method} does not have it; it has {', '.join(taken)}")
+                raise ValueError(
+                    f"{option} {name}: {method} has no such parameter; it has {', '.join(taken)}"
+                )
         given[name] = value_of(text)
     return given
 
 
 def value_of(text: str) -> Any:
-    """A parameter as people type it: a Python literal, and text where it is none."""
+    """Parse a value: a Python literal, otherwise text."""
     try:
         return ast.literal_eval(text.strip())
     except (ValueError, SyntaxError):

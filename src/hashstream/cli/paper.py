@@ -1,4 +1,4 @@
-"""`hashstream paper`: the paper's tables and figures, beside what is measured here."""
+"""`hashstream paper`: the paper's tables and figures, compared with what is measured here."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
-from hashstream import datasets
-from hashstream.cli.common import console, enough_workers, fail, import_method
+from hashstream import datasets, evaluate
+from hashstream.cli.common import console, fail, import_method
 from hashstream.hashers import methods as registry
 from hashstream.paper import EXPERIMENTS, Section, Study, run
 from hashstream.terminal import load_with_bar, watch_jobs
@@ -33,35 +33,31 @@ def paper(
         str, typer.Option(help="A name from `hashstream data list`, or the path of a file of your own.")
     ] = "mnist",
     quick: Annotated[
-        bool, typer.Option("--quick/--full", help="A first look, or all code lengths and three runs.")
+        bool, typer.Option("--quick/--full", help="A first impression, or all code lengths and three runs.")
     ] = True,
-    out: Annotated[Path | None, typer.Option(help="Folder for everything. Default: paper-DATASET.")] = None,
+    out: Annotated[Path | None, typer.Option(help="Output folder. Default: paper-DATASET.")] = None,
     also: Annotated[
         list[str] | None,
-        typer.Option(metavar="MODULE:CLASS", help="A method of your own that takes part; may be repeated."),
+        typer.Option(metavar="MODULE:CLASS", help="A method of your own to include; may be repeated."),
     ] = None,
-    methods: Annotated[
-        str, typer.Option(help="Only these take part where all methods do: names with commas between.")
-    ] = "",
+    methods: Annotated[str, typer.Option(help="Comma-separated names of the only methods to include.")] = "",
     workers: Annotated[
         int,
-        typer.Option(
-            min=0, help="Processes side by side; 0 for one on each core. Times are taken one by one."
-        ),
+        typer.Option(min=0, help="Parallel processes; 0 for one per core. Timed experiments always use one."),
     ] = 0,
     measure: Annotated[
         bool,
         typer.Option(
             "--measure/--from-rows",
-            help="Or make the report anew from OUT/results.csv alone, or OUT/results.csv.gz where there is none.",
+            help="Or only regenerate the report from OUT/results.csv, or from OUT/results.csv.gz if there is none.",
         ),
     ] = True,
 ) -> None:
-    """Measure a table or figure of the paper, and see the paper's figures beside what is measured here.
+    """Measure a table or figure of the paper, and compare it with the paper's figures.
 
-    OUT gets results.csv, measured.json (when and on what rows were measured), the figures as SVG and PNG, and one
-    HTML page that can be sent on. Rows are written when they are measured, and what is there already is not measured
-    again: after Ctrl-C, the same command goes on where it was.
+    OUT gets results.csv, measured.json (when and on which machine rows were measured), the figures as SVG and PNG, and
+    the report as Markdown and as a single HTML page. Rows are written as they are measured and never measured twice:
+    after Ctrl-C, the same command continues.
     """
     if name == "list":
         _list()
@@ -69,7 +65,7 @@ def paper(
     folder = out or Path(f"paper-{Path(dataset).stem}")
     try:
         mine = {method.__name__: method for method in map(import_method, also or [])}
-        with _few_anchors_are_fine():
+        with _no_anchor_warnings():
             outcome = run(
                 name,
                 dataset=dataset,
@@ -80,19 +76,19 @@ def paper(
                 workers=partial(_workers, workers),
                 measure=measure,
                 load=partial(load_with_bar, console=console),
-                watching=partial(watch_jobs, console, errors=False),  # the report tells which
+                watching=partial(watch_jobs, console, errors=False),  # the report lists them
                 tell=_tell,
             )
     except (datasets.DatasetError, ValueError, OSError) as error:
         fail(error)
     except KeyboardInterrupt:
-        fail(f"stopped. The same command goes on from what is in {folder / 'results.csv'}.", code=130)
-    console.print(f"\nThe report: {outcome.page}", soft_wrap=True, highlight=False)
+        fail(f"interrupted. The same command continues from {folder / 'results.csv'}.", code=130)
+    console.print(f"\nReport: {outcome.page}", soft_wrap=True, highlight=False)
 
 
 @contextmanager
-def _few_anchors_are_fine() -> Iterator[None]:
-    """No warning for every hasher with kernels on a small data set, here and in worker processes: a note says it."""
+def _no_anchor_warnings() -> Iterator[None]:
+    """Silence the warning about few anchors, here and in worker processes: the report has a note on it."""
     before = os.environ.get("PYTHONWARNINGS", "")
     quiet = "ignore:only:UserWarning"  # "only 50 of 300 anchors: ..."
     os.environ["PYTHONWARNINGS"] = f"{before},{quiet}" if before else quiet
@@ -108,13 +104,13 @@ def _few_anchors_are_fine() -> Iterator[None]:
 
 
 def _workers(asked: int, study: Study) -> int:
-    """How many processes to take for a study, where `asked` is 0: by what its tables of accuracy have to learn."""
+    """The number of processes for a study; where `asked` is 0, by the amount of data that it learns."""
     jobs = len(study.contestants) * len(study.scale.bits) * study.scale.runs
-    return enough_workers(asked, jobs * study.field.setting.stream, study.field.X.shape[1])
+    return evaluate.worker_count(asked, jobs * study.stream, study.data.X.shape[1])
 
 
 def _names(text: str) -> list[str]:
-    """Methods of a list such as `fcoh,LSH`."""
+    """The names of methods in a list such as `fcoh,LSH`."""
     known = {name.lower(): name for name in registry()}
     asked = [name.strip().lower() for name in text.split(",") if name.strip()]
     for name in asked:
@@ -129,12 +125,12 @@ def _list() -> None:
     table.add_column("what it shows")
     for name, experiment in EXPERIMENTS.items():
         table.add_row(name, escape(experiment.what))
-    table.add_row("all", "every one of them, in one report")
+    table.add_row("all", "all of them, in one report")
     console.print(table, highlight=False)
 
 
 def _tell(section: Section) -> None:
-    """The title, what was found, and the first table of a section."""
+    """Print the title, the finding and the first table of a section."""
     console.print(f"\n[bold]{escape(section.title)}[/]", highlight=False)
     console.print(escape(section.finding), highlight=False)
     if not section.sheets:
@@ -146,4 +142,4 @@ def _tell(section: Section) -> None:
     for i, row in enumerate(sheet.rows):
         cells = [Text(cell, style="bold" if (i, j) in sheet.best else "") for j, cell in enumerate(row)]
         table.add_row(*cells)
-    Console(width=max(130, console.width)).print(table)  # whole, though a narrow terminal may break its lines
+    Console(width=max(130, console.width)).print(table)  # complete, even if a narrow terminal wraps its lines

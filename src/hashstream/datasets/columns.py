@@ -1,4 +1,4 @@
-"""Which columns of a file are ids, labels and features, and what kind of ids and labels they hold."""
+"""The columns of a file that are ids, labels and features, and the types of ids and labels."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from hashstream.datasets.folders import DatasetError
+from hashstream.datasets.errors import DatasetError
 from hashstream.datasets.npy import read_npy
 from hashstream.hashers.labels import is_missing
 
@@ -19,19 +19,19 @@ __all__ = ["Chosen", "Columns", "Kind", "label_matrix", "side_file"]
 
 IDS, LABELS = ("id", "ids"), ("label", "labels", "y")
 FEATURES = ("features", "x", "X", "embedding", "vector")
-SHOWN = 12  # names in a sentence
+SHOWN = 12  # names in a message
 
 
 @dataclass(frozen=True)
 class Columns:
-    """Names as they were asked for, None where the usual ones are taken."""
+    """The requested names; None for the default."""
 
     id: str | None = None
     label: str | None = None
     features: str | None = None
 
     def side_files(self) -> tuple[np.ndarray | None, np.ndarray | None]:
-        """Ids and labels where they were asked for as .npy files."""
+        """Ids and labels that were requested as .npy files."""
         ids, y = (
             side_file(Path(name).expanduser()) if name is not None and name.lower().endswith(".npy") else None
             for name in (self.id, self.label)
@@ -39,10 +39,10 @@ class Columns:
         return ids, y
 
     def among(self, names: Sequence[str], where: str, vectors: Sequence[str] = ()) -> Chosen:
-        """The columns of a table with these names. vectors : those that hold a whole row of features each."""
+        """Choose from the columns of a table. vectors : columns of lists, each of which holds all features of a row."""
         if twice := sorted(name for name, count in Counter(names).items() if count > 1):
             hint = (
-                ". Where its first line is a row: --no-header"
+                ". If its first line is a row: --no-header"
                 if where.lower().endswith((".csv", ".tsv"))
                 else ""
             )
@@ -65,7 +65,7 @@ class Columns:
 
 @dataclass(frozen=True)
 class Chosen:
-    """Names of columns; several labels are a matrix of 0 and 1."""
+    """The chosen columns; several labels are a matrix of 0 and 1."""
 
     id: str | None
     labels: tuple[str, ...]
@@ -78,7 +78,7 @@ def _named(
     if asked is None:
         found = [name for name in names if name.lower() in usual]
         if len(found) > 1:
-            raise DatasetError(f"{where} has {' and '.join(found)}: say with {option} which is meant")
+            raise DatasetError(f"{where} has {' and '.join(found)}: choose one with {option}")
         return found
     if asked.lower().endswith(".npy"):
         return []
@@ -88,7 +88,7 @@ def _named(
 def _matching(asked: str, names: Sequence[str], where: str, option: str, every: Sequence[str]) -> list[str]:
     if asked in names:
         return [asked]
-    found: dict[str, None] = {}  # in order
+    found: dict[str, None] = {}  # ordered
     known = set(names)
     for pattern in (part.strip() for part in asked.split(",") if part.strip()):
         some = [pattern] if pattern in known else [name for name in names if fnmatchcase(name, pattern)]
@@ -109,8 +109,8 @@ def side_file(path: Path) -> np.ndarray:
 
 
 class Kind:
-    """Ids or labels of one file: whole numbers, or text, and never both. What comes first decides. A label may be
-    missing: an empty string, None or NaN.
+    """The type of the ids or labels of one file: integers or text, decided by the first piece. A label may be missing:
+    an empty string, None or NaN.
 
     >>> kind = Kind("label")
     >>> kind.of(["3", "14"], "a.csv"), kind.of(["15"], "a.csv")
@@ -124,9 +124,9 @@ class Kind:
         self.text: bool | None = True if text else None
 
     def of(self, values: Any, where: str, first: int = 0) -> np.ndarray:
-        """(n,) int64 or object holding str; where labels are missing, object holding int or str, and None for those.
+        """(n,) int64 or object holding str; if labels are missing, object holding int or str, with None for those.
 
-        first : the number of the first row, for the sentence of an error.
+        first : index of the first row, for messages.
         """
         # NumPy's strings would lose a "\0" at their end.
         array = values if isinstance(values, np.ndarray) else _objects(values)
@@ -136,7 +136,7 @@ class Kind:
             whole, missing = self._from_floats(array, where, first)
         elif array.dtype == np.uint64 and len(array) and int(array.max()) >= 1 << 63:
             if self._what == "id":
-                raise DatasetError(f"{where}: id {array.max()} does not fit into 64 bits with a sign")
+                raise DatasetError(f"{where}: id {array.max()} does not fit into a signed 64-bit integer")
             whole, missing = array, np.zeros(len(array), bool)
         else:
             whole, missing = array.astype(np.int64), np.zeros(len(array), bool)
@@ -147,7 +147,7 @@ class Kind:
         return _with_none(whole, missing)
 
     def _from_floats(self, array: np.ndarray, where: str, first: int) -> tuple[np.ndarray, np.ndarray]:
-        """Whole numbers, and which of them are missing, (n,) bool."""
+        """Integers, and which of them are missing, (n,) bool."""
         missing = np.isnan(array)
         if self._what == "id" and missing.any():
             raise self._lacking(where, first + int(missing.argmax()))
@@ -156,13 +156,13 @@ class Kind:
         if not (good | missing).all():
             row = int((good | missing).argmin())
             raise DatasetError(
-                f"{where}: the {self._what} of row {first + row} is {array[row]}: it has to be a whole number, "
-                "or text"
+                f"{where}: the {self._what} of row {first + row} is {array[row]}: it has to be an integer or "
+                "text"
             )
         return np.where(missing, 0, array).astype(np.int64), missing
 
     def _lacking(self, where: str, row: int) -> DatasetError:
-        return DatasetError(f"{where}: row {row} has no {self._what}. Every row needs one, or none has one")
+        return DatasetError(f"{where}: row {row} has no {self._what}. Every row needs one, or none")
 
     def _from_text(self, given: list[Any], where: str, first: int) -> np.ndarray:
         given = [int(one) if isinstance(one, (bool, np.bool_)) else one for one in given]
@@ -173,7 +173,7 @@ class Kind:
             and numbers
             and max(filter(None, given), default=0) >= 1 << 63
         ):
-            self.text = False  # more than 64 bits with a sign can hold, as an unsigned column may have
+            self.text = False  # larger than int64, as in an unsigned column
             return _objects([None if is_missing(one) else one for one in given])
         words = ["" if is_missing(one) else _word(one) for one in given]
         missing = np.array([not one for one in words], bool)
@@ -183,7 +183,7 @@ class Kind:
         if self.text is False and odd is not None:
             raise DatasetError(
                 f"{where}: the {self._what} of row {first + odd} is {words[odd][:100]!r}, but those before it are "
-                "whole numbers. Take them as text: --text"
+                "integers. To read them as text: --text"
             )
         if self.text is None and not missing.all():
             self.text = odd is not None
@@ -193,7 +193,7 @@ class Kind:
 
 
 def label_matrix(columns: list[np.ndarray]) -> np.ndarray:
-    """(n, C) from the columns of a 0/1 matrix; with NaN in it where a cell is empty."""
+    """(n, C) from the columns of a 0/1 matrix, with NaN for empty cells."""
     empty = [np.array([one is None for one in column], bool) for column in columns]
     if not any(column.any() for column in empty):
         return np.stack(columns, axis=1)
@@ -222,7 +222,7 @@ def _word(one: Any) -> str:
 
 
 def _is_whole(word: str) -> bool:
-    """Whether it is a whole number of 64 bits, written as everybody writes it: 007 is text."""
+    """Whether it is a signed 64-bit integer in its usual form: 007 is text."""
     digits = word[1:] if word.startswith("-") else word
     usual = digits.isascii() and digits.isdigit() and (digits == "0") + (digits[0] != "0") == 1
     return usual and len(digits) < 20 and -(1 << 63) <= int(word) < 1 << 63

@@ -1,6 +1,7 @@
-"""Gzipped files from elsewhere whose content is known beforehand, byte for byte.
+"""Downloads of gzipped files whose content is known in advance.
 
-What is pinned is the SHA-256 of the *uncompressed* bytes: mirrors recompress, the content stays.
+The SHA-256 is that of the *uncompressed* bytes: mirrors recompress, the content stays the same. That is why `pooch`,
+which pins the file as it is transferred, is not used here.
 """
 
 from __future__ import annotations
@@ -9,26 +10,23 @@ import gzip
 import hashlib
 import http.client
 import urllib.request
-import uuid
 import zlib
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from hashstream.datasets.folders import DatasetError
+from hashstream._files import atomic_path
+from hashstream.datasets.errors import DatasetError
+from hashstream.datasets.record import Progress
 
-__all__ = ["Pinned", "Progress", "fetch", "keep", "read"]
-
-Progress = Callable[[str, int, int | None], None]
-"""Called with the file's name, the bytes that have come, and how many there will be (None: not announced)."""
+__all__ = ["Pinned", "fetch", "keep", "read"]
 
 _PIECE = 1 << 16
 
 
 @dataclass(frozen=True)
 class Pinned:
-    """A gzipped file: its name, and size and SHA-256 (hexadecimal) of what it holds, uncompressed."""
+    """The name of a gzipped file, and the size and SHA-256 (hexadecimal) of its uncompressed content."""
 
     name: str
     size: int
@@ -36,21 +34,21 @@ class Pinned:
 
     @property
     def stem(self) -> str:
-        """The name of the file once it is uncompressed."""
+        """The name of the uncompressed file."""
         return self.name.removesuffix(".gz")
 
 
 def read(path: Path, pinned: Pinned) -> bytes:
-    """The uncompressed content of the file at `path`, once it is shown to be what was pinned.
+    """The uncompressed content of the file at `path`, verified.
 
-    Never more than `pinned.size` + 1 bytes are unpacked, however much a hostile file would grow to.
+    At most `pinned.size` + 1 bytes are unpacked, so a decompression bomb does no harm.
     """
     try:
         with gzip.open(path) as packed:
             content = packed.read(pinned.size + 1)
     except (OSError, EOFError, zlib.error) as error:
         raise DatasetError(f"{path} is not a complete gzip file ({error})") from error
-    return _same(content, pinned, str(path))
+    return _verified(content, pinned, str(path))
 
 
 def fetch(
@@ -58,75 +56,68 @@ def fetch(
 ) -> bytes:
     """Download base_url/name into `folder` and return its uncompressed content.
 
-    The file gets its name only after its content was verified; until then it has a temporary one, and is
-    removed if anything goes wrong. `timeout` is in seconds, for the connection and for each wait on it.
+    The file has a temporary name until its content is verified, and is removed if anything goes wrong. `timeout` is in
+    seconds, for the connection and for each wait on it.
     """
     if not base_url.startswith(("http://", "https://")):
         raise DatasetError(f"the download address {base_url!r} has to begin with http:// or https://")
     url = f"{base_url.rstrip('/')}/{pinned.name}"
-    with _unfinished(pinned, folder) as part:
-        try:
-            with part.open("wb") as file:
-                _copy(url, file.write, pinned, timeout, progress)
-            content = read(part, pinned)
-            part.replace(folder / pinned.name)
-        except DatasetError as error:
-            raise DatasetError(f"{url} was refused: {str(error).replace(str(part), 'what came')}") from error
-        except (OSError, http.client.HTTPException) as error:
-            raise DatasetError(f"{url} could not be downloaded ({error})") from error
-    return content
+    _make(folder)
+    try:
+        with atomic_path(folder / pinned.name) as part:
+            try:
+                with part.open("wb") as file:
+                    _copy(url, file.write, pinned, timeout, progress)
+                return read(part, pinned)
+            except DatasetError as error:
+                reason = str(error).replace(str(part), "the answer")
+                raise DatasetError(f"{url} was refused: {reason}") from error
+    except (OSError, http.client.HTTPException) as error:
+        raise DatasetError(f"{url} could not be downloaded ({error})") from error
 
 
 def keep(content: bytes, pinned: Pinned, folder: Path, *, origin: str) -> bytes:
-    """Put `content` (uncompressed) into `folder` as the gzipped file that was pinned, once it is shown to be that.
+    """Verify `content` (uncompressed), write it to `folder` as the gzipped file, and return it.
 
-    origin: where the content came from, for the message where it is something else. Returns `content`.
+    origin : where the content came from, for the error message.
     """
-    _same(content, pinned, f"{pinned.stem} from {origin}")
-    with _unfinished(pinned, folder) as part:
-        try:
+    _verified(content, pinned, f"{pinned.stem} from {origin}")
+    _make(folder)
+    try:
+        with atomic_path(folder / pinned.name) as part:
             part.write_bytes(gzip.compress(content, compresslevel=3, mtime=0))
-            part.replace(folder / pinned.name)
-        except OSError as error:
-            raise DatasetError(f"{folder / pinned.name} could not be written ({error})") from error
+    except OSError as error:
+        raise DatasetError(f"{folder / pinned.name} could not be written ({error})") from error
     return content
 
 
-def _same(content: bytes, pinned: Pinned, what: str) -> bytes:
+def _verified(content: bytes, pinned: Pinned, what: str) -> bytes:
     if len(content) != pinned.size or hashlib.sha256(content).hexdigest() != pinned.sha256:
         raise DatasetError(f"{what} is not {pinned.stem} as published: its checksum differs")
     return content
 
 
-@contextmanager
-def _unfinished(pinned: Pinned, folder: Path) -> Iterator[Path]:
-    """A file in `folder` under a name that is nobody else's, though two may download at once; gone afterwards."""
-    part = folder / f"{pinned.name}.{uuid.uuid4().hex}.part"
+def _make(folder: Path) -> None:
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        part.touch(exist_ok=False)
     except OSError as error:
         raise DatasetError(f"{folder} cannot be written to ({error})") from error
-    try:
-        yield part
-    finally:
-        part.unlink(missing_ok=True)
 
 
 def _copy(
     url: str, write: Callable[[bytes], int], pinned: Pinned, timeout: float, progress: Progress | None
 ) -> None:
-    """The body of the answer, in pieces; more than the content could need, or less than announced, raises."""
+    """Write the body of the answer; DatasetError if it is too long, or shorter than announced."""
     with urllib.request.urlopen(url, timeout=timeout) as answer:
         announced = answer.headers.get("Content-Length")
         total = int(announced) if announced and announced.isdigit() else None
-        most, come = pinned.size + (1 << 20), 0  # gzip does not make random bytes much longer
+        limit, received = pinned.size + (1 << 20), 0  # gzip makes random bytes only slightly longer
         while piece := answer.read(_PIECE):
-            come += len(piece)
-            if come > most:
-                raise DatasetError(f"what came is longer than {pinned.name} can be")
+            received += len(piece)
+            if received > limit:
+                raise DatasetError(f"the answer is longer than {pinned.name} can be")
             write(piece)
             if progress is not None:
-                progress(pinned.name, come, total)
-    if total is not None and come < total:
-        raise DatasetError(f"what came ended after {come:,} of {total:,} bytes")
+                progress(pinned.name, received, total)
+    if total is not None and received < total:
+        raise DatasetError(f"the answer ended after {received:,} of {total:,} bytes")

@@ -1,4 +1,4 @@
-"""Data sets of one's own, from one file: .npz, .npy or .mat."""
+"""Your own data set in one file: .npz, .npy or .mat."""
 
 from __future__ import annotations
 
@@ -8,10 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
-from hashstream.datasets import harness, mat, npy
+from hashstream.datasets import mat, npy
 from hashstream.datasets.dataset import Dataset, as_text, from_arrays
-from hashstream.datasets.folders import DatasetError, reading
+from hashstream.datasets.errors import DatasetError, reading
+from hashstream.datasets.feature_files import LAYOUTS, read_layout
 from hashstream.hashers.labels import as_labels
 
 __all__ = ["SUFFIXES", "is_file_name", "load_file"]
@@ -23,21 +25,21 @@ _FEATURES, _LABELS, _CLASSES = ("x", "X", "features"), ("y", "Y", "labels"), ("c
 
 
 def is_file_name(name: str | Path) -> bool:
-    """Whether `name` names a file of one's own, by its ending."""
+    """Whether `name` is a file name, by its suffix."""
     return Path(name).suffix.lower() in SUFFIXES
 
 
-def load_file(path: str | Path, *, labels: Any = None) -> Dataset:
-    """Vectors and labels from a file; the data set is called as the file is. Nothing is unpickled.
+def load_file(path: str | Path, *, labels: ArrayLike | str | Path | None = None) -> Dataset:
+    """Load vectors and labels from a file; the data set has the name of the file. Nothing is unpickled.
 
     .npz: features under x, X or features; labels under y, Y or labels; names of the classes, if any, under
     classes or wnids.
-    .npy: the features; labels in a second file, NAME.labels.npy beside NAME.npy.
-    .mat (MATLAB 5 to 7.3): the same names as in .npz, rows being items; or one of the harness' layouts.
+    .npy: the features; labels in a second file, NAME.labels.npy next to NAME.npy.
+    .mat (MATLAB 5 to 7.3): the same names as in .npz, rows being items; or a layout of `feature_files`.
     labels: (n,) labels, or a .npy file that holds them, instead of those in the file.
 
-    A NaN or an empty string among the labels of a file is a row without a label. Files are not trusted: whatever is
-    wrong with one, or hostile in it, is a DatasetError that names it.
+    A NaN or an empty string among the labels of a file is a row without a label. Files are not trusted: a damaged or
+    hostile one is a DatasetError that names it.
     """
     path = Path(path).expanduser()
     if not path.is_file():
@@ -47,15 +49,15 @@ def load_file(path: str | Path, *, labels: Any = None) -> Dataset:
     if labels is not None:
         labels = _stored_labels(Path(labels)) if isinstance(labels, str | Path) else labels
     if suffix == ".npz":
-        with reading(path, "an .npz file"):
+        with reading(path, ".npz file"):
             X, y, classes = _read_npz(path, labels)
     elif suffix == ".npy":
         X, y = npy.read_npy(path), labels
         if y is None:
-            beside = path.with_suffix(".labels.npy")
-            if not beside.is_file():
-                raise DatasetError(f"{path} has no labels: put them into {beside}, or give them as labels=")
-            y = _stored_labels(beside)
+            side_file = path.with_suffix(".labels.npy")
+            if not side_file.is_file():
+                raise DatasetError(f"{path} has no labels: put them into {side_file}, or pass labels=")
+            y = _stored_labels(side_file)
     elif suffix == ".mat":
         X, y = _read_mat(path, labels)
     else:
@@ -71,7 +73,7 @@ def _stored_labels(path: Path) -> np.ndarray:
 
 
 def _empty_is_none(y: np.ndarray) -> np.ndarray:
-    """Labels of a file; an empty string is a missing one, as an empty cell would be."""
+    """The labels of a file; an empty string is a missing label, like an empty cell."""
     if y.dtype.kind not in "US" or (y.astype(bool)).all():
         return y
     words: np.ndarray = as_text(y).astype(object)
@@ -94,9 +96,9 @@ def _read_npz(path: Path, labels: Any) -> tuple[np.ndarray, Any, tuple[str, ...]
 def _read_mat(path: Path, labels: Any) -> tuple[np.ndarray, Any]:
     there = mat.variables(path)
     if labels is None:
-        for layout in harness.LAYOUTS:
+        for layout in LAYOUTS:
             if set(layout.features + layout.labels) <= set(there):
-                return harness.read(path, layout)
+                return read_layout(path, layout)
     shown = {name: f"{name} ({what})" for name, what in there.items()}
     features = _one(there, _FEATURES, "features", path, shown)
     y = labels if labels is not None else mat.vector(path, _one(there, _LABELS, "labels", path, shown))
@@ -110,14 +112,14 @@ def _one(
     path: Path,
     shown: dict[str, str] | None = None,
 ) -> str:
-    """The one of the wanted names that is there."""
+    """The only one of the wanted names that is there."""
     found = [name for name in wanted if name in there]
     if len(found) == 1:
         return found[0]
     listed = ", ".join((shown or {}).get(name, name)[:100] for name in islice(there, 50)) or "nothing"
     if found:
-        raise DatasetError(f"{path} has {' and '.join(found)}: which of them are the {what}? Keep one")
+        raise DatasetError(f"{path} has {' and '.join(found)}: which one are the {what}? Keep one")
     raise DatasetError(
-        f"{path} has no {what}: they have to be called {', '.join(wanted[:-1])} or {wanted[-1]}, "
+        f"{path} has no {what}: they have to be named {', '.join(wanted[:-1])} or {wanted[-1]}, "
         f"and there is {listed}"
     )

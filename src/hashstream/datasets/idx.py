@@ -1,36 +1,54 @@
-"""Image sets in MNIST's form: four gzipped IDX files, or one .npz of the same pixels, verified byte for byte."""
+"""Image sets in MNIST's format: four gzipped IDX files, or one .npz of the same pixels, verified by checksum."""
 
 from __future__ import annotations
 
 import hashlib
 import os
 import struct
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
-from hashstream.datasets import download, folders, npy
-from hashstream.datasets.download import Pinned, Progress
-from hashstream.datasets.folders import DatasetError
-from hashstream.datasets.registries import Carrier
+from hashstream.datasets import download, npy
+from hashstream.datasets.cache import cache_folder, search_path
+from hashstream.datasets.download import Pinned
+from hashstream.datasets.errors import DatasetError
+from hashstream.datasets.record import Progress, Record
+from hashstream.datasets.registries import Package
 
-__all__ = ["IdxSet"]
+__all__ = ["IdxImages", "mnist_files"]
 
-_IMAGE_HEADER, _LABEL_HEADER = 16, 8  # bytes: a magic number, then one 32-bit size for each dimension
+_IMAGE_HEADER, _LABEL_HEADER = 16, 8  # bytes: a magic number, then one 32-bit size per dimension
+
+
+def mnist_files(
+    train_images: str, train_labels: str, test_images: str, test_labels: str
+) -> tuple[tuple[Pinned, Pinned], ...]:
+    """60,000 training rows and 10,000 test rows of 28 x 28 pixels, by the SHA-256 of the uncompressed files."""
+    return (
+        (
+            Pinned("train-images-idx3-ubyte.gz", 47_040_016, train_images),
+            Pinned("train-labels-idx1-ubyte.gz", 60_008, train_labels),
+        ),
+        (
+            Pinned("t10k-images-idx3-ubyte.gz", 7_840_016, test_images),
+            Pinned("t10k-labels-idx1-ubyte.gz", 10_008, test_labels),
+        ),
+    )
 
 
 @dataclass(frozen=True)
-class IdxSet:
-    """A published set of images of 28 x 28 pixels.
+class IdxImages:
+    """A source of images of 28 x 28 pixels that is published as IDX files.
 
-    name: the folder (four .gz files) or .npz that holds it, and the name in the catalogue.
-    title: what people call it.
-    base_url: where the four files are published.
-    url_variable: the environment variable that names another address. Then only that one is asked.
+    name: the folder (four .gz files) or .npz that holds them. title: for messages.
+    base_url: the address of the four files.
+    url_variable: the environment variable for another address, which is then the only one tried.
     parts: images and labels of the training rows, then of the test rows.
-    carrier: a package with the same files, asked where `base_url` cannot be reached.
-    installed: where a package that is installed on this machine keeps them, and how to call that place.
+    package: a package with the same files, used if `base_url` cannot be reached.
+    installed: the folder in which an installed package has them, and its name for messages.
     """
 
     name: str
@@ -38,8 +56,14 @@ class IdxSet:
     base_url: str
     url_variable: str
     parts: tuple[tuple[Pinned, Pinned], ...]
-    carrier: Carrier | None = None
+    package: Package | None = None
     installed: tuple[str, Path] | None = None
+    origin = ""
+    downloadable = True
+
+    @property
+    def file(self) -> str:
+        return f"{self.name}.npz"
 
     @property
     def files(self) -> tuple[Pinned, ...]:
@@ -50,10 +74,9 @@ class IdxSet:
         return sum(labels.size - _LABEL_HEADER for _, labels in self.parts)
 
     def find(self) -> tuple[str, Path] | None:
-        """Where it is on this machine (how to call the place, the path), None if it is not."""
-        for place, folder in folders.search_path():
-            if (folder / f"{self.name}.npz").is_file():
-                return place, folder / f"{self.name}.npz"
+        for place, folder in search_path():
+            if (folder / self.file).is_file():
+                return place, folder / self.file
             if self._complete(folder / self.name):
                 return place, folder / self.name
         return self.installed if self.installed and self._complete(self.installed[1]) else None
@@ -62,12 +85,12 @@ class IdxSet:
         return all((folder / pinned.name).is_file() for pinned in self.files)
 
     def load(
-        self, *, progress: Progress | None = None, base_url: str | None = None
+        self, record: Record | None = None, progress: Progress | None = None
     ) -> tuple[np.ndarray, np.ndarray, str]:
-        """Pixels (n, 784) uint8, labels (n,) uint8, training rows first, and where they came from.
+        """Pixels (n, 784) uint8 and labels (n,) uint8, training rows first, and where they came from.
 
-        A file in HASHSTREAM_DATA that is something else raises, since somebody put it there on purpose; one in
-        the cache is downloaded again.
+        A damaged file in HASHSTREAM_DATA raises, since somebody put it there on purpose; in the cache it is downloaded
+        again.
         """
         damaged = ""
         if (found := self.find()) is not None:
@@ -78,49 +101,48 @@ class IdxSet:
                 if place == "HASHSTREAM_DATA":
                     raise
                 damaged = f"{error}; "
-        target = folders.cache_folder() / self.name
+        target = cache_folder() / self.name
         try:
-            contents, origin = self._get(target, base_url or os.environ.get(self.url_variable), progress)
+            contents, origin = self._get(target, progress)
         except DatasetError as error:
             raise DatasetError(
                 f"{self.title} is neither in HASHSTREAM_DATA nor in the cache ({target.parent}): {damaged}"
-                f"{error}. Put {self.name}.npz (x: uint8 ({self.rows}, 784), y: ({self.rows},)) into a folder "
+                f"{error}. Put {self.file} (x: uint8 ({self.rows}, 784), y: ({self.rows},)) into a folder "
                 f"that HASHSTREAM_DATA names, or the four official .gz files into {target}"
             ) from error
         return *self._join(contents), f"{origin} to {target}, checksums verified"
 
-    def _get(
-        self, target: Path, named: str | None, progress: Progress | None
-    ) -> tuple[dict[str, bytes], str]:
-        """The content of every file by name, from the published place or else from a package, and which it was.
+    def _get(self, target: Path, progress: Progress | None) -> tuple[dict[str, bytes], str]:
+        """The content of every file by name, and where it came from: the published address, else a package.
 
-        What an earlier, interrupted download completed is not fetched twice.
+        Files that an interrupted download completed are not fetched again.
         """
         contents: dict[str, bytes] = {}
+
+        def missing() -> tuple[Pinned, ...]:
+            return tuple(pinned for pinned in self.files if pinned.name not in contents)
+
         for pinned in self.files:
-            try:
+            with suppress(DatasetError):
                 contents[pinned.name] = download.read(target / pinned.name, pinned)
-            except DatasetError:
-                continue
-        base_url = named or self.base_url
-        missing = tuple(pinned for pinned in self.files if pinned.name not in contents)
+        own_url = os.environ.get(self.url_variable)
         try:
-            for pinned in missing:
-                contents[pinned.name] = download.fetch(base_url, pinned, target, progress=progress)
-            return contents, f"downloaded from {base_url}"
+            for pinned in missing():
+                url = own_url or self.base_url
+                contents[pinned.name] = download.fetch(url, pinned, target, progress=progress)
+            return contents, f"downloaded from {own_url or self.base_url}"
         except DatasetError as error:
-            if named or self.carrier is None:
+            if own_url or self.package is None:
                 raise
-            refused = str(error)
-        missing = tuple(pinned for pinned in self.files if pinned.name not in contents)
+            refused = f"{error}; nor from {self.package.title}"
         try:
-            for pinned, content in self.carrier.files(missing, progress):
-                contents[pinned.name] = download.keep(content, pinned, target, origin=self.carrier.title)
+            for pinned, content in self.package.files(missing(), progress):
+                contents[pinned.name] = download.keep(content, pinned, target, origin=self.package.title)
         except DatasetError as error:
-            raise DatasetError(f"{refused}; nor from {self.carrier.title}: {error}") from error
-        if absent := [pinned.stem for pinned in missing if pinned.name not in contents]:
-            raise DatasetError(f"{refused}; nor from {self.carrier.title}: it has no {', '.join(absent)}")
-        return contents, f"taken from {self.carrier.title}"
+            raise DatasetError(f"{refused}: {error}") from error
+        if absent := missing():
+            raise DatasetError(f"{refused}: it has no {', '.join(pinned.stem for pinned in absent)}")
+        return contents, f"taken from {self.package.title}"
 
     def _read(self, path: Path) -> tuple[np.ndarray, np.ndarray]:
         if path.suffix == ".npz":
@@ -138,7 +160,7 @@ class IdxSet:
         return np.concatenate(pixels), np.concatenate(labels)
 
     def _read_npz(self, path: Path) -> tuple[np.ndarray, np.ndarray]:
-        """The arrays x and y of an .npz, held against the published bytes by way of the IDX files' checksums."""
+        """The arrays x and y of an .npz, verified with the checksums of the IDX files."""
         arrays = npy.read_npz(path, "x", "y")
         x, y = np.ascontiguousarray(arrays["x"]), np.ascontiguousarray(arrays["y"])
         n = self.rows

@@ -1,9 +1,7 @@
-"""MATLAB files, version 5 to 7.2 (by SciPy) and 7.3 (which is HDF5, by h5py), one variable at a time.
+"""MATLAB files, version 5 to 7.2 (read by SciPy) and 7.3 (HDF5, read by h5py), one variable at a time.
 
-Shapes are as MATLAB shows them. HDF5 keeps the dimensions of a MATLAB array in reverse, which is undone here.
-
-Some damaged files end the process that reads them, within SciPy or HDF5. So a file is parsed in a process of its own
-(`child`).
+Shapes are as in MATLAB; HDF5 stores the dimensions in reverse. SciPy and HDF5 crash on some damaged files, so a file is
+parsed in a separate process (`parser_process`).
 """
 
 from __future__ import annotations
@@ -16,18 +14,18 @@ from typing import NamedTuple
 
 import numpy as np
 
+from hashstream._machine import check_memory
 from hashstream.datasets import mat_parser
-from hashstream.datasets.child import Answers, parser
-from hashstream.datasets.folders import DatasetError, reading
-from hashstream.datasets.memory import check_memory
+from hashstream.datasets.errors import DatasetError, reading
+from hashstream.datasets.parser_process import Answers, parser
 
 __all__ = ["Variable", "matrix", "variables", "vector"]
 
-SPARE = 1 << 28  # bytes of memory that a parser may take whatever the size of the file
+SPARE = 1 << 28  # bytes of memory that a parser may use for a file of any size
 
 
 class Variable(NamedTuple):
-    """What a file says of one variable: its size as MATLAB shows it, and MATLAB's class ("double", "cell", ...)."""
+    """The size of a variable as MATLAB shows it, and MATLAB's class ("double", "cell", ...)."""
 
     shape: tuple[int, ...]
     kind: str
@@ -38,7 +36,7 @@ class Variable(NamedTuple):
 
 def variables(path: Path) -> dict[str, Variable]:
     """The variables of a MATLAB file by name; only the headers are read."""
-    with _child("variables", path) as answers:
+    with _parser("variables", path) as answers:
         found = answers.line()["variables"]
         return {
             name: Variable(tuple(int(side) for side in shape), str(kind))
@@ -47,22 +45,22 @@ def variables(path: Path) -> dict[str, Variable]:
 
 
 def matrix(path: Path, name: str, out: np.ndarray | None = None) -> np.ndarray:
-    """The matrix `name`, (rows, columns) in C order: uint8 where it is stored as that, else float32.
+    """The matrix `name`, (rows, columns) in C order: uint8 if it is stored so, else float32.
 
-    out: a C-ordered array of that shape to fill, as a view of a larger one.
+    out: a C-ordered array of that shape to fill, such as a view of a larger one.
     """
-    with _child("matrix", path, name) as answers:
+    with _parser("matrix", path, name) as answers:
         return _array(answers, path, name, out)
 
 
 def vector(path: Path, name: str) -> np.ndarray:
-    """The numbers of `name`, a row or a column, as (n,) of the type in which they are stored."""
-    with _child("vector", path, name) as answers:
+    """The row or column `name` as (n,), with the stored type."""
+    with _parser("vector", path, name) as answers:
         return _array(answers, path, name, None).reshape(-1)
 
 
 def _array(answers: Answers, path: Path, name: str, out: np.ndarray | None) -> np.ndarray:
-    """An array from the tiles that a child sends. Nothing that it says is taken on trust."""
+    """An array from the tiles that the parser sends. Its answers are not trusted."""
     head = answers.line()
     shape, dtype = tuple(head["shape"]), np.dtype(str(head["dtype"]))
     if len(shape) != 2 or not all(type(side) is int and 0 <= side < 1 << 48 for side in shape):
@@ -73,9 +71,7 @@ def _array(answers: Answers, path: Path, name: str, out: np.ndarray | None) -> n
         check_memory(math.prod(shape) * dtype.itemsize)
         out = np.empty(shape, dtype)
     elif out.shape != shape:
-        raise DatasetError(
-            f"{path}: {name} is {' x '.join(map(str, shape))}, but there is room for {out.shape}"
-        )
+        raise DatasetError(f"{path}: {name} is {' x '.join(map(str, shape))}, but expected {out.shape}")
     left = math.prod(shape)
     while "end" not in (head := answers.line()):
         top, bottom, first, last = (int(side) for side in head["tile"])
@@ -90,13 +86,13 @@ def _array(answers: Answers, path: Path, name: str, out: np.ndarray | None) -> n
     return out
 
 
-def _child(command: str, path: Path, name: str = "") -> AbstractContextManager[Answers]:
-    """A process that parses the file."""
-    with reading(path, "a MATLAB file"):
+def _parser(command: str, path: Path, name: str = "") -> AbstractContextManager[Answers]:
+    """Start a process that parses the file."""
+    with reading(path, "MATLAB file"):
         size = path.stat().st_size
         if mat_parser.is_hdf5(str(path)) and importlib.util.find_spec("h5py") is None:
             raise DatasetError(
-                f"{path} is a MATLAB 7.3 file, which is HDF5: install h5py to read it, pip install 'hashstream[mat]'"
+                f"{path} is a MATLAB 7.3 file, which is HDF5: reading it needs h5py: pip install 'hashstream[mat]'"
             )
     most = SPARE + 2 * mat_parser.RATIO * size
-    return parser(mat_parser.__file__, path, "a MATLAB file", most, command=command, name=name)
+    return parser(mat_parser.__file__, path, "MATLAB file", most, command=command, name=name)

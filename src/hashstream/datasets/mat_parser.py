@@ -1,11 +1,11 @@
-"""The part of `mat` that runs in a process of its own, since SciPy's reader and HDF5 crash on some damaged files.
+"""The parser of MATLAB files, which `mat` runs in a separate process (see `parser_process`).
 
-Run as a script: `python mat_parser.py PATH MOST TASK`. It writes to its standard output a line of JSON, which says what
-comes, and then, for an array, tiles: a line of JSON with `tile` [top, bottom, left, right], and the bytes of
-that part in C order. The last line is {"end": true}. An error is a line {"error": SENTENCE}. MOST is the number of
-bytes of memory that it may take beyond what its libraries do.
+Run as a script: `python mat_parser.py PATH MOST TASK`. It writes a line of JSON to its standard output and then,
+for an array, tiles: a line of JSON with `tile` [top, bottom, left, right], and the bytes of that part in C order. The
+last line is {"end": true}. An error is a line {"error": SENTENCE}. MOST is the number of bytes of memory that it may
+use beyond its libraries.
 
-It imports nothing of hashstream, so that it starts fast.
+It imports nothing of hashstream, so that it starts fast; `parquet_parser` repeats a few functions for the same reason.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ NUMBERS = {
     "logical": 1,
     **{f"{sign}int{8 * size}": size for sign in ("", "u") for size in (1, 2, 4, 8)},
 }
-"""MATLAB's classes of numbers, and their bytes."""
+"""MATLAB's numeric classes, and their sizes in bytes."""
 PIECE = 1 << 22  # numbers that are converted at a time: 32 MB of doubles
 RATIO = 8 * 1100
 """Bytes that one byte of a file can stand for: DEFLATE gives 1,032, and a double may be stored in one byte."""
 
 
 class Refused(Exception):
-    """The sentence that the parent shall raise."""
+    """An error whose message the parent raises as it is."""
 
 
 Variable = tuple[tuple[int, ...], str]
@@ -67,15 +67,15 @@ def variables(path: str) -> dict[str, Variable]:
 def tiles_of_matrix(path: str, name: str) -> Iterator[Any]:
     """The shape and dtype of a matrix, then ((top, bottom, left, right), part) for parts that cover it.
 
-    uint8 where it is stored as that, else float32. Doubles are converted piece by piece, so there is one piece of a 7.3
-    file, or the one array of an older file, in memory at a time.
+    uint8 if it is stored so, else float32. Doubles are converted in pieces, so memory holds one piece of a 7.3 file, or
+    the array of an older file.
     """
     shape, kind = _numbers(path, name)
     if len(shape) != 2 or 0 in shape:
-        raise Refused(f"{name} is {shown((shape, kind))}, which is no matrix")
+        raise Refused(f"{name} is {shown((shape, kind))}, which is not a matrix")
     dtype = np.dtype(np.uint8 if kind == "uint8" else np.float32)
     yield shape, dtype
-    with np.errstate(over="ignore"):  # what float32 cannot hold becomes inf: the caller looks
+    with np.errstate(over="ignore"):  # numbers too large for float32 become inf, which the caller refuses
         if is_hdf5(path):
             import h5py
 
@@ -92,7 +92,7 @@ def tiles_of_matrix(path: str, name: str) -> Iterator[Any]:
 
 
 def tiles_of_vector(path: str, name: str) -> Iterator[Any]:
-    """The same of a row or a column, in the type in which it is stored, as a matrix of one column."""
+    """The same for a row or a column, with the stored type, as a matrix of one column."""
     shape, kind = _numbers(path, name)
     if len(shape) != 2 or 1 not in shape:
         raise Refused(f"{name} is {shown((shape, kind))}, which is neither a row nor a column")
@@ -104,7 +104,7 @@ def tiles_of_vector(path: str, name: str) -> Iterator[Any]:
     else:
         values = _loaded(path, name, shape).reshape(-1)
     if values.dtype.kind not in "iufb" or values.dtype.itemsize > 8 or len(values) != math.prod(shape):
-        raise Refused(f"{name} is not what its header says")
+        raise Refused(f"{name} does not match its header")
     values = values.astype(values.dtype.newbyteorder("<"))
     yield (len(values), 1), values.dtype
     yield (0, len(values), 0, 1), values
@@ -113,7 +113,7 @@ def tiles_of_vector(path: str, name: str) -> Iterator[Any]:
 def tiles(stored: Any) -> Iterator[tuple[slice, slice]]:
     """Rows and columns, as MATLAB counts them, of pieces that cover an HDF5 matrix.
 
-    A piece is made of whole chunks, so that a compressed chunk is unpacked once.
+    A piece consists of whole chunks, so that a compressed chunk is unpacked once.
     """
     d, n = stored.shape
     wide, tall = stored.chunks or (d, 1)
@@ -124,7 +124,7 @@ def tiles(stored: Any) -> Iterator[tuple[slice, slice]]:
 
 
 def shown(variable: Variable) -> str:
-    """Such as `20 x 5 double`.
+    """A variable for messages.
 
     >>> shown(((20, 5), "double"))
     '20 x 5 double'
@@ -134,24 +134,24 @@ def shown(variable: Variable) -> str:
 
 
 def _loaded(path: str, name: str, shape: tuple[int, ...]) -> np.ndarray:
-    """The array of a file that is no HDF5."""
+    """The array of a file that is not HDF5."""
     import scipy.io
 
     whole = scipy.io.loadmat(path, variable_names=[name])[name]
     if not isinstance(whole, np.ndarray) or whole.shape != shape or whole.dtype.kind not in "iufb":
-        raise Refused(f"{name} is not what its header says")
+        raise Refused(f"{name} does not match its header")
     return whole
 
 
 def _numbers(path: str, name: str) -> Variable:
-    """What is stored under `name`, which has to be a full array of numbers, of a size that the file can hold."""
+    """The variable `name`, which has to be a full array of numbers, of a size that the file can hold."""
     there = variables(path)
     if name not in there:
         listed = ", ".join(f"{other} ({shown(what)})" for other, what in list(there.items())[:100])
         raise Refused(f"has no variable {name}: it has {listed or 'none'}")
     shape, kind = there[name]
     if kind not in NUMBERS:
-        raise Refused(f"{name} is {shown(there[name])}, which is no full array of numbers")
+        raise Refused(f"{name} is {shown(there[name])}, which is not a full array of numbers")
     n_bytes, size = math.prod(shape) * NUMBERS[kind], os.path.getsize(path)
     if n_bytes > RATIO * size or any(side < 0 for side in shape):
         raise Refused(f"{name} is {shown(there[name])}, {n_bytes:,} bytes in a file of {size:,}")
@@ -159,20 +159,20 @@ def _numbers(path: str, name: str) -> Variable:
 
 
 def _leads_elsewhere(file: Any, name: str) -> bool:
-    """Whether a name is a link to another file, which nobody has asked to read."""
+    """Whether a name is a link to another file."""
     import h5py
 
     return isinstance(file.get(name, getlink=True), h5py.ExternalLink)
 
 
 def _variable(stored: Any) -> Variable:
-    """What an HDF5 object says of itself; groups are structs and sparse matrices."""
+    """The size and class of an HDF5 object; groups are structs and sparse matrices."""
     kind = stored.attrs.get("MATLAB_class", b"")
     kind = kind.decode() if isinstance(kind, bytes) else str(kind)
     if not hasattr(stored, "shape"):
         sparse = "MATLAB_sparse" in stored.attrs
         return (), f"sparse {kind}" if sparse else kind or "struct"
-    if "MATLAB_empty" in stored.attrs:  # what is stored is the size then
+    if "MATLAB_empty" in stored.attrs:  # the stored values are the size
         if stored.size > 32:
             raise Refused("is damaged: an empty array has a size of more than 32 numbers")
         return tuple(int(side) for side in np.asarray(stored).reshape(-1)), kind
@@ -190,7 +190,7 @@ def main() -> None:
     path, most, task = sys.argv[1], int(sys.argv[2]), json.loads(sys.argv[3])
     out = os.fdopen(os.dup(1), "wb")
     nowhere = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(nowhere, 1)  # what libraries print is no answer
+    os.dup2(nowhere, 1)  # libraries may print
     try:
         _import_readers(path)
         _limit(most)
@@ -207,14 +207,14 @@ def main() -> None:
     except Refused as error:
         _say(out, error=str(error), refused=True)
     except Exception as error:
-        said = str(error) if not isinstance(error, MemoryError) else "it needs more memory than there is"
+        said = str(error) if not isinstance(error, MemoryError) else "it needs more memory than is available"
         _say(out, error=(said or type(error).__name__)[:500])
     out.flush()
-    os._exit(0)  # no library gets to tidy up after a damaged file
+    os._exit(0)  # no cleanup by libraries after a damaged file
 
 
 def _import_readers(path: str) -> None:
-    """Before memory is limited: libraries reserve more than they use."""
+    """Import libraries before memory is limited: they reserve more than they use."""
     if is_hdf5(path):
         import h5py  # noqa: F401
     else:

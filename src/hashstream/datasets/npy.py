@@ -1,7 +1,7 @@
-"""Arrays from .npy and .npz files that nobody has vouched for.
+"""Arrays from untrusted .npy and .npz files.
 
-A header is parsed strictly, and what it declares is compared with what the file has, and with the memory there is,
-before anything is allocated. Nothing is unpickled, and nothing but a DatasetError comes out.
+A header is parsed strictly, and its size is compared with the file and with the available memory before anything is
+allocated. Nothing is unpickled, and nothing but a DatasetError is raised.
 """
 
 from __future__ import annotations
@@ -18,15 +18,17 @@ from typing import IO
 
 import numpy as np
 
-from hashstream.datasets.folders import DatasetError, reading
-from hashstream.datasets.memory import MAX_RATIO, check_memory
+from hashstream._machine import check_memory
+from hashstream.datasets.errors import DatasetError, reading
 
-__all__ = ["Header", "names_in_npz", "open_npy", "open_npz", "read_npy", "read_npz"]
+__all__ = ["MAX_RATIO", "Header", "names_in_npz", "open_npy", "open_npz", "read_npy", "read_npz"]
 
 MAGIC = b"\x93NUMPY"
 MAX_HEADER = 1 << 16  # bytes; NumPy writes 118 for a matrix
 MAX_DIMENSIONS = 32
 PIECE = 1 << 24  # bytes that are read at a time
+MAX_RATIO = 1100
+"""Bytes that one byte of a compressed file can stand for: DEFLATE, which NumPy, MATLAB and HDF5 use, gives 1,032."""
 
 _ITEM = re.compile(
     r"\s*(['\"])(?P<key>descr|fortran_order|shape)\1\s*:\s*"
@@ -37,7 +39,7 @@ _TYPE = re.compile(r"[<>=|]?[?biufcSUmM]\d{0,9}(\[\w{1,8}\])?")
 
 @dataclass(frozen=True)
 class Header:
-    """The shape and dtype of a stored array, and whether its columns come one after the other."""
+    """The shape and dtype of a stored array, and whether it is in Fortran order."""
 
     shape: tuple[int, ...]
     fortran: bool
@@ -55,11 +57,11 @@ class Header:
 def read_header(file: IO[bytes], size: int) -> Header:
     """The header of an array in the .npy format; the file is then at the array's first byte.
 
-    size : bytes of the whole file. ValueError where the header is no header, or declares more than there is.
+    size : bytes of the whole file. ValueError if the header is damaged or declares more data than there is.
     """
     start = file.read(8)
     if len(start) < 8 or start[:6] != MAGIC:
-        raise ValueError("it does not begin as one")
+        raise ValueError("it does not start with the magic bytes")
     if tuple(start[6:]) not in ((1, 0), (2, 0), (3, 0)):
         raise ValueError(f"format version {start[6]}.{start[7]} is unknown")
     width = 2 if start[6] == 1 else 4
@@ -73,7 +75,7 @@ def read_header(file: IO[bytes], size: int) -> Header:
     left = size - len(start) - width - length
     if header.nbytes > left:
         raise ValueError(
-            f"its header declares {header.nbytes:,} bytes of data, but {max(left, 0):,} are there"
+            f"its header declares {header.nbytes:,} bytes of data, but there are {max(left, 0):,}"
         )
     return header
 
@@ -132,7 +134,7 @@ def _dtype(text: str) -> np.dtype:
 
 
 def read_array(file: IO[bytes], header: Header) -> np.ndarray:
-    """The array that follows a header, whole and in memory."""
+    """The array after a header, in memory."""
     check_memory(header.nbytes)
     raw = np.empty(header.nbytes, np.uint8)
     at = 0
@@ -144,7 +146,7 @@ def read_array(file: IO[bytes], header: Header) -> np.ndarray:
         at += len(piece)
     values = raw.view(header.dtype) if header.size else np.empty(0, header.dtype)
     if header.dtype.kind == "b":
-        values = raw != 0  # a byte may be 2, which is no bool
+        values = raw != 0  # a byte may be 2, which is not a bool
     if header.dtype.kind == "U":
         _check_text(raw.view(np.dtype(np.uint32).newbyteorder(header.dtype.byteorder)))
     return values.reshape(header.shape, order="F" if header.fortran else "C")
@@ -161,8 +163,8 @@ def _check_text(points: np.ndarray) -> None:
 
 @contextmanager
 def open_npy(path: Path) -> Iterator[tuple[IO[bytes], Header]]:
-    """An .npy file at the first byte of its array, and its header."""
-    with reading(path, "an .npy file"), path.open("rb") as file:
+    """An .npy file, positioned at its array, and its header."""
+    with reading(path, ".npy file"), path.open("rb") as file:
         if file.read(2) == b"PK":
             raise DatasetError(f"{path} holds several arrays: rename it to .npz")
         file.seek(0)
@@ -170,7 +172,7 @@ def open_npy(path: Path) -> Iterator[tuple[IO[bytes], Header]]:
 
 
 def read_npy(path: Path) -> np.ndarray:
-    """The array of an .npy file. A file that is cut short, altered or something else is a DatasetError."""
+    """The array of an .npy file; DatasetError if the file is damaged or something else."""
     with open_npy(path) as (file, header):
         return read_array(file, header)
 
@@ -183,13 +185,13 @@ def names_in_npz(path: Path) -> list[str]:
 
 @contextmanager
 def open_npz(path: Path, name: str) -> Iterator[tuple[IO[bytes], Header]]:
-    """The array `name` of an .npz file, at its first byte, and its header. It is unpacked as it is read."""
+    """The array `name` of an .npz file as a stream, and its header. It is unpacked as it is read."""
     with _archive(path) as archive, _member(archive, path, name) as found:
         yield found
 
 
 def read_npz(path: Path, *keys: str) -> dict[str, np.ndarray]:
-    """The named arrays of an .npz file. A file that is cut short, altered or without them is a DatasetError."""
+    """The named arrays of an .npz file; DatasetError if the file is damaged or lacks one."""
     arrays = {}
     with _archive(path) as archive:
         for key in keys:
@@ -197,13 +199,13 @@ def read_npz(path: Path, *keys: str) -> dict[str, np.ndarray]:
                 raise DatasetError(f"{path} has no array {key!r}: it needs {', '.join(keys)}")
             with _member(archive, path, key) as (file, header):
                 arrays[key] = read_array(file, header)
-                file.read(1)  # only after its last byte is a member compared with its checksum
+                file.read(1)  # the checksum is verified only after the last byte
     return arrays
 
 
 @contextmanager
 def _archive(path: Path) -> Iterator[zipfile.ZipFile]:
-    with reading(path, "an .npz file"), path.open("rb") as file:
+    with reading(path, ".npz file"), path.open("rb") as file:
         if file.read(6) == MAGIC:
             raise ValueError("it holds one array without a name")
         file.seek(0)

@@ -1,4 +1,4 @@
-"""The part of `rows_tables.ParquetRows` that runs in a process of its own; see `child`.
+"""The parser of Parquet files, which `rows_tables` runs in a separate process (see `parser_process`).
 
 Run as a script: `python parquet_parser.py PATH MOST TASK`. Without `size` in the task, it answers with a line of JSON:
 `total`, the number of rows, and `columns`: name, type as text, "number", "list" (of numbers) or "other", and the length
@@ -22,13 +22,13 @@ import pyarrow.types as types
 
 
 class Refused(Exception):
-    """The sentence that the parent shall raise."""
+    """An error whose message the parent raises as it is."""
 
 
 def main() -> None:
     path, most, task = sys.argv[1], int(sys.argv[2]), json.loads(sys.argv[3])
     out = os.fdopen(os.dup(1), "wb")
-    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # what libraries print is no answer
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # libraries may print
     _limit(most)
     try:
         with pyarrow.parquet.ParquetFile(path, pre_buffer=False, page_checksum_verification=True) as file:
@@ -39,10 +39,10 @@ def main() -> None:
     except Refused as error:
         _say(out, error=str(error), refused=True)
     except Exception as error:
-        said = str(error) if not isinstance(error, MemoryError) else "it needs more memory than there is"
+        said = str(error) if not isinstance(error, MemoryError) else "it needs more memory than is available"
         _say(out, error=(said or type(error).__name__)[:500])
     out.flush()
-    os._exit(0)  # no library gets to tidy up after a damaged file
+    os._exit(0)  # no cleanup by libraries after a damaged file
 
 
 def _columns(file: Any) -> list[list[Any]]:
@@ -87,7 +87,7 @@ def _features(batch: Any, first: int, task: dict[str, Any], dtype: np.dtype) -> 
     X = np.empty((n, task["width"]), dtype)
     with np.errstate(
         over="ignore", invalid="ignore"
-    ):  # what the dtype cannot hold is infinite: the caller looks
+    ):  # numbers too large become inf: the caller refuses them
         if not task["lists"]:
             for i, name in enumerate(names):
                 X[:, i] = batch.column(name).to_numpy(zero_copy_only=False)
@@ -110,7 +110,7 @@ def _features(batch: Any, first: int, task: dict[str, Any], dtype: np.dtype) -> 
 
 
 def _values(column: Any) -> list[Any]:
-    """Ids or labels: numbers, text, and None where there is none."""
+    """Ids or labels: numbers, text, and None for missing ones."""
     if types.is_dictionary(column.type):
         column = column.dictionary_decode()
     return [_plain(value) for value in column.to_pylist()]

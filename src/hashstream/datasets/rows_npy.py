@@ -1,4 +1,4 @@
-"""Rows of .npy and .npz files, a piece at a time."""
+"""Rows of .npy and .npz files."""
 
 from __future__ import annotations
 
@@ -6,47 +6,37 @@ from abc import abstractmethod
 from collections.abc import Iterator
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import IO, Any
+from typing import IO
 
 import numpy as np
+from numpy.typing import DTypeLike
 
+from hashstream._machine import check_memory
 from hashstream.datasets.columns import FEATURES, IDS, LABELS, Columns
-from hashstream.datasets.folders import DatasetError
-from hashstream.datasets.memory import check_memory
+from hashstream.datasets.errors import DatasetError
 from hashstream.datasets.npy import Header, names_in_npz, open_npy, open_npz, read_npz
-from hashstream.datasets.rows import Rows, RowSource, check_features, converted, side_arrays
+from hashstream.datasets.rows import AlignedRows, Rows
 
 __all__ = ["NpyRows", "NpzRows"]
 
 
-class _StoredRows(RowSource):
+class _StoredRows(AlignedRows):
     """A matrix of features in the .npy format, read as it is needed; ids and labels are in memory."""
 
     def __init__(
-        self, path: Path, ids: np.ndarray | None, y: np.ndarray | None, *, dtype: Any, text: bool
+        self, path: Path, ids: np.ndarray | None, y: np.ndarray | None, *, dtype: DTypeLike, text: bool
     ) -> None:
-        self.name, self._path, self._dtype = str(path), path, np.dtype(dtype)
-        with self._open() as (_, header):
-            check_features(self.name, header.shape, header.dtype)
-        self._header = header
-        self.total, self.d = header.shape
-        self._ids, self._y = side_arrays(self.name, self.total, ids, y, text)
-        self.has_ids, self.has_labels = self._ids is not None, self._y is not None
+        self._path = path
+        with self._open() as (_, self._header):
+            super().__init__(str(path), self._header.shape, self._header.dtype, ids, y, dtype, text)
 
     @abstractmethod
     def _open(self) -> AbstractContextManager[tuple[IO[bytes], Header]]:
-        """The file at the first byte of the matrix, and its header; errors within become a DatasetError."""
+        """The file, positioned at the matrix, and its header; errors within become a DatasetError."""
 
     def pieces(self, size: int) -> Iterator[Rows]:
         for first, X in self._features(size):
-            part = slice(first, first + len(X))
-            yield Rows(
-                first,
-                converted(X, self._dtype),
-                None if self._ids is None else self._ids[part],
-                None if self._y is None else self._y[part],
-                part.stop,
-            )
+            yield self._piece(first, X)
 
     def _features(self, size: int) -> Iterator[tuple[int, np.ndarray]]:
         if self._header.fortran:
@@ -63,11 +53,11 @@ class _StoredRows(RowSource):
                 if len(raw) < n * stride:
                     raise EOFError(f"it ends in row {first + len(raw) // stride}")
                 yield first, np.frombuffer(raw, stored).reshape(n, self.d)
-            file.read(1)  # only after its last byte is a member of an .npz file compared with its checksum
+            file.read(1)  # a checksum of an .npz member is verified only after its last byte
 
     @abstractmethod
     def _by_columns(self, size: int) -> Iterator[tuple[int, np.ndarray]]:
-        """The rows of a matrix whose columns come one after the other."""
+        """The rows of a matrix in Fortran order."""
 
     def _check_same(self, header: Header) -> None:
         if header != self._header:
@@ -75,21 +65,21 @@ class _StoredRows(RowSource):
 
 
 class NpyRows(_StoredRows):
-    """An .npy file; ids and labels from files beside it."""
+    """An .npy file; ids and labels are in separate files."""
 
-    def __init__(self, path: Path, columns: Columns, *, dtype: Any, text: bool) -> None:
+    def __init__(self, path: Path, columns: Columns, *, dtype: DTypeLike, text: bool) -> None:
         if columns.features is not None:
-            raise DatasetError(f"{path} has one array, without a name: --features cannot choose from it")
+            raise DatasetError(f"{path} has one array, without a name: --features does not apply")
         for name, option in ((columns.id, "--id"), (columns.label, "--label")):
             if name is not None and not name.lower().endswith(".npy"):
                 raise DatasetError(
-                    f"{path} has no columns: {option} has to be an .npy file with an entry for each row"
+                    f"{path} has no columns: {option} has to be an .npy file with one entry per row"
                 )
-        beside = {}
+        side_files = {}
         for what, name in (("ids", columns.id), ("labels", columns.label)):
             usual = path.with_suffix(f".{what}.npy")
-            beside[what] = str(usual) if name is None and usual.is_file() else name
-        ids, y = Columns(beside["ids"], beside["labels"]).side_files()
+            side_files[what] = str(usual) if name is None and usual.is_file() else name
+        ids, y = Columns(side_files["ids"], side_files["labels"]).side_files()
         super().__init__(path, ids, y, dtype=dtype, text=text)
 
     def _open(self) -> AbstractContextManager[tuple[IO[bytes], Header]]:
@@ -113,9 +103,9 @@ class NpyRows(_StoredRows):
 
 
 class NpzRows(_StoredRows):
-    """An .npz file: its features are unpacked as they are read, ids and labels are read whole."""
+    """An .npz file: features are unpacked as they are read, ids and labels at once."""
 
-    def __init__(self, path: Path, columns: Columns, *, dtype: Any, text: bool) -> None:
+    def __init__(self, path: Path, columns: Columns, *, dtype: DTypeLike, text: bool) -> None:
         there = names_in_npz(path)
         ids, y = columns.side_files()
         names = {}
@@ -141,7 +131,7 @@ class NpzRows(_StoredRows):
         return open_npz(self._path, self._member)
 
     def _by_columns(self, size: int) -> Iterator[tuple[int, np.ndarray]]:
-        """A packed file can be read in its own order only: all of it."""
+        """A compressed file can only be read in its own order: read all of it."""
         X = read_npz(self._path, self._member)[self._member]
         for first in range(0, len(X), size):
             yield first, X[first : first + size]

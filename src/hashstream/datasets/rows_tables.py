@@ -1,4 +1,8 @@
-"""Rows of files that have columns: text with commas (or tabs) between, and Parquet."""
+"""Rows of files with columns: .csv, .tsv and Parquet.
+
+Text is read with the `csv` module rather than with `pyarrow.csv`: it needs no extra, bounds the memory of a record, and
+an error names the line.
+"""
 
 from __future__ import annotations
 
@@ -12,32 +16,34 @@ from pathlib import Path
 from typing import IO, Any
 
 import numpy as np
+from numpy.typing import DTypeLike
 
-from hashstream.datasets.child import Answers, parser
+from hashstream._machine import check_memory
 from hashstream.datasets.columns import FEATURES, Columns, Kind, label_matrix
-from hashstream.datasets.folders import DatasetError, reading
-from hashstream.datasets.memory import MAX_RATIO, check_memory
+from hashstream.datasets.errors import DatasetError, reading
+from hashstream.datasets.npy import MAX_RATIO
+from hashstream.datasets.parser_process import Answers, parser
 from hashstream.datasets.rows import Rows, RowSource, check_features, converted, side_arrays
 
 __all__ = ["ParquetRows", "TextRows"]
 
-MAX_RECORD = 1 << 24  # bytes of a line of text, or of several that are one record
+MAX_RECORD = 1 << 24  # bytes of a record of text, which may be several lines
 MAX_LINE = 1 << 30  # bytes of the ids and labels of a piece of Parquet, as JSON
-SPARE = 1 << 30  # bytes of memory that a parser of Parquet may take whatever the size of the file
+SPARE = 1 << 30  # bytes of memory that the parser of Parquet may use for a file of any size
 
 
 class _TableRows(RowSource):
-    """What both have: columns by name, and perhaps ids and labels from files beside."""
+    """The common part of both: columns by name, optionally ids and labels from .npy files."""
 
-    def __init__(self, path: Path, columns: Columns, *, dtype: Any, text: bool) -> None:
+    def __init__(self, path: Path, columns: Columns, *, dtype: DTypeLike, text: bool) -> None:
         self.name, self._path, self._dtype, self._text = str(path), path, np.dtype(dtype), text
         self._asked = columns
         ids, y = columns.side_files()
         n_rows = next((len(array) for array in (ids, y) if array is not None), 0)
         self._ids, self._y = side_arrays(self.name, n_rows, ids, y, text)
 
-    def _beside(self, which: np.ndarray | None, first: int, n: int, what: str) -> np.ndarray | None:
-        """The entries for n rows of a file beside this one."""
+    def _from_file(self, which: np.ndarray | None, first: int, n: int, what: str) -> np.ndarray | None:
+        """The entries of an .npy file for n rows."""
         if which is None:
             return None
         if first + n > len(which):
@@ -53,11 +59,11 @@ class _TableRows(RowSource):
 
 
 class TextRows(_TableRows):
-    """A .csv or .tsv file, in UTF-8. How far it is read is counted in bytes, since nobody knows its rows."""
+    """A .csv or .tsv file, in UTF-8. Progress is counted in bytes, since the number of rows is not known."""
 
     unit = "bytes"
 
-    def __init__(self, path: Path, columns: Columns, *, header: bool, dtype: Any, text: bool) -> None:
+    def __init__(self, path: Path, columns: Columns, *, header: bool, dtype: DTypeLike, text: bool) -> None:
         super().__init__(path, columns, dtype=dtype, text=text)
         self._between = "\t" if path.suffix.lower() == ".tsv" else ","
         self._header = header
@@ -82,17 +88,17 @@ class TextRows(_TableRows):
         if "" in head and self._asked.features is None:
             raise DatasetError(
                 f"{self.name}: column {head.index('') + 1} has no name, as pandas writes its index. Name the features "
-                "with --features, or write the file without an index"
+                "with --features, or write the file with index=False"
             )
         numbers = [_number(name) for name in head]
         if None not in numbers and numbers != list(range(len(head))):
             raise DatasetError(
-                f"the first line of {self.name} has numbers and no names: if it has no header, say --no-header"
+                f"the first line of {self.name} has numbers, not names: if it has no header, use --no-header"
             )
 
     @contextmanager
     def _records(self) -> Iterator[tuple[IO[bytes], Iterator[tuple[int, list[str]]]]]:
-        with reading(self._path, "text in UTF-8"), self._path.open("rb") as raw:
+        with reading(self._path, "UTF-8 text file"), self._path.open("rb") as raw:
             lines = _Lines(raw)
             first = next(lines, "").removeprefix("\ufeff")
             records = csv.reader(itertools.chain([first], lines) if first else [], delimiter=self._between)
@@ -108,10 +114,10 @@ class TextRows(_TableRows):
                 yield Rows(
                     first,
                     self._features(piece),
-                    self._beside(self._ids, first, n, "ids")
+                    self._from_file(self._ids, first, n, "ids")
                     if self._id_at is None
                     else ids.of([cells[self._id_at] for _, cells in piece], self.name, first),
-                    self._beside(self._y, first, n, "labels")
+                    self._from_file(self._y, first, n, "labels")
                     if not self._labels_at
                     else self._labels(piece, labels, first),
                     raw.tell(),
@@ -120,7 +126,7 @@ class TextRows(_TableRows):
         self._check_end(first)
 
     def _some(self, records: Any, size: int) -> list[tuple[int, list[str]]]:
-        """The next records that are not blank, each with the number of its line."""
+        """The next records that are not blank, each with its line number."""
         piece: list[tuple[int, list[str]]] = []
         for line, cells in records:
             if not cells:
@@ -145,8 +151,8 @@ class TextRows(_TableRows):
             cell = next(cells[i] for number, cells in piece if number == line)
             found = repr(cell) if cell.strip() else "empty"
             raise DatasetError(
-                f"{self.name}, line {line}: {self._names[i]} is {found}, not a number. If it is no feature, name "
-                "those that are with --features"
+                f"{self.name}, line {line}: {self._names[i]} is {found}, not a number. If it is not a feature, "
+                "name the features with --features"
             ) from None
         return converted(numbers.reshape(len(piece), len(at)), self._dtype)
 
@@ -160,8 +166,8 @@ class TextRows(_TableRows):
 
 
 class _Lines:
-    """The lines of a text, and the records made of them, none longer than MAX_RECORD: a file without an end of line, or
-    with a quote that is never closed, is not taken into memory whole."""
+    """The lines of a text, and its records, none longer than MAX_RECORD: a file without line ends, or with a quote that
+    is never closed, is not read into memory as a whole."""
 
     def __init__(self, raw: IO[bytes]) -> None:
         self._raw, self._taken, self.line_num = raw, 0, 0
@@ -180,7 +186,7 @@ class _Lines:
         return line.decode("utf-8")
 
     def bounded(self, records: Any) -> Iterator[tuple[int, list[str]]]:
-        """The number of the last line of each record, and its cells."""
+        """The last line number of each record, and its cells."""
         for cells in records:
             self._taken = 0
             yield self.line_num, cells
@@ -194,13 +200,13 @@ def _number(cell: str) -> float | None:
 
 
 class ParquetRows(_TableRows):
-    """A Parquet file, one row group after the other. Features are many columns, or one column of lists.
+    """A Parquet file, read by row groups. Features are several columns, or one column of lists.
 
-    It is parsed in a process of its own (`child`): Arrow crashes on some damaged files, and a few bytes of Parquet can
-    stand for any number of values.
+    It is parsed in a separate process (`parser_process`): Arrow crashes on some damaged files, and a few bytes of
+    Parquet can stand for any number of values.
     """
 
-    def __init__(self, path: Path, columns: Columns, *, dtype: Any, text: bool) -> None:
+    def __init__(self, path: Path, columns: Columns, *, dtype: DTypeLike, text: bool) -> None:
         super().__init__(path, columns, dtype=dtype, text=text)
         with self._parser() as answers:
             head = answers.line(MAX_RECORD)
@@ -229,22 +235,22 @@ class ParquetRows(_TableRows):
 
     def _check_number(self, name: str, kind: str, what: str) -> None:
         if what != "number":
-            usual = f"a column of lists called {', '.join(FEATURES)}"
+            usual = f"a column of lists called {' or '.join(FEATURES)}"
             raise DatasetError(
                 f"{self.name}: {name} is of type {kind[:100]}, not a number. Name the features with --features; "
-                f"without, they are {usual}, or all columns that are no ids and no labels"
+                f"by default they are {usual}, or all columns but ids and labels"
             )
 
     def _parser(self, **task: Any) -> AbstractContextManager[Answers]:
-        """A process that parses the file."""
+        """Start a process that parses the file."""
         if importlib.util.find_spec("pyarrow") is None:
             raise DatasetError(
                 f"{self._path}: reading Parquet needs pyarrow: pip install 'hashstream[parquet]'"
             )
         script = str(Path(__file__).with_name("parquet_parser.py"))
-        with reading(self._path, "Parquet"):
+        with reading(self._path, "Parquet file"):
             most = SPARE + MAX_RATIO * self._path.stat().st_size
-        return parser(script, self._path, "Parquet", most, **task)
+        return parser(script, self._path, "Parquet file", most, **task)
 
     def pieces(self, size: int) -> Iterator[Rows]:
         ids, labels, first = Kind("id", self._text), Kind("label", self._text), 0
@@ -254,7 +260,7 @@ class ParquetRows(_TableRows):
             while "end" not in (line := answers.line(MAX_LINE)):
                 n = int(line["rows"])
                 if not 0 <= n <= size or any(len(column) != n for column in line["labels"]):
-                    raise ValueError("the reader answered something else")
+                    raise ValueError("unexpected answer of the reader")
                 check_memory(n * self.d * dtype.itemsize)
                 X = np.frombuffer(bytearray(answers.bytes(n * self.d * dtype.itemsize)), dtype).reshape(
                     n, self.d
@@ -264,10 +270,10 @@ class ParquetRows(_TableRows):
                 yield Rows(
                     first,
                     X,
-                    self._beside(self._ids, first, n, "ids")
+                    self._from_file(self._ids, first, n, "ids")
                     if chosen.id is None
                     else ids.of(numbers_of(line["ids"]), self.name, first),
-                    self._beside(self._y, first, n, "labels")
+                    self._from_file(self._y, first, n, "labels")
                     if not chosen.labels
                     else self._labels(line["labels"], labels, first),
                     first + n,
@@ -283,7 +289,7 @@ class ParquetRows(_TableRows):
 
 
 def numbers_of(values: list[Any]) -> Any:
-    """A column of floats as an array, where a missing one is NaN; whatever else it is as it came."""
+    """A column of floats as an array, with NaN for missing ones; any other column unchanged."""
     if any(isinstance(value, float) for value in values):
         return np.array([np.nan if value is None else value for value in values], np.float64)
     return values

@@ -1,11 +1,11 @@
-"""Who asks, who is searched, who teaches; and the features that the paper's experiments start from."""
+"""Splits into queries, database and stream, and the preprocessing of the paper's experiments."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from hashstream.hashers.labels import as_labels, missing_rows
 
@@ -16,7 +16,7 @@ __all__ = ["Split", "centred_unit", "split"]
 class Split:
     """Row numbers, each array int64.
 
-    queries: asked and judged, never learned from; class after class.
+    queries: never learned from; sorted by class.
     retrieval: all other rows, shuffled: the database, in its order.
     stream: the first rows of `retrieval`, in the order in which they are learned.
     """
@@ -26,11 +26,11 @@ class Split:
     stream: np.ndarray
 
 
-def split(y: Any, *, per_class: int = 100, stream: int | None = 20_000, seed: int = 0) -> Split:
-    """The split of the paper's experiments: `per_class` random rows of each class ask, the rest is searched.
+def split(y: ArrayLike, *, per_class: int = 100, stream: int | None = 20_000, seed: int = 0) -> Split:
+    """Split as in the paper's experiments: `per_class` random rows of each class are queries, the rest the database.
 
-    y: (n,) labels. stream: how many rows are learned from, None for the whole retrieval set. The same seed
-    gives the same split.
+    y: (n,) labels. stream: number of rows to learn from; None for the whole database. The same seed gives the same
+    split.
 
     >>> part = split(np.repeat(["cat", "dog"], 50), per_class=5, stream=40, seed=1)
     >>> len(part.queries), len(part.retrieval), len(part.stream)
@@ -40,10 +40,10 @@ def split(y: Any, *, per_class: int = 100, stream: int | None = 20_000, seed: in
     """
     labels = as_labels(y)
     if labels.ndim != 1 or len(labels) == 0:
-        raise ValueError(f"y has shape {labels.shape}: a split needs one label for each of at least one row")
+        raise ValueError(f"y has shape {labels.shape}: a split needs at least one row and one label per row")
     if (missing := missing_rows(labels)) is not None:
         raise ValueError(
-            f"y[{int(missing.argmax())}] is missing: a split needs a label for every row, so leave out the "
+            f"y[{int(missing.argmax())}] is missing: a split needs a label for every row; remove the "
             f"{int(missing.sum())} rows without one"
         )
     classes, number, sizes = np.unique(labels, return_inverse=True, return_counts=True)
@@ -53,7 +53,7 @@ def split(y: Any, *, per_class: int = 100, stream: int | None = 20_000, seed: in
         few = sizes.argmin()
         raise ValueError(
             f"class {classes[few]!s} has {sizes[few]} rows: "
-            f"with per_class={per_class} none would be left to retrieve"
+            f"with per_class={per_class} none would be left to search"
         )
     rng = np.random.default_rng(seed)
     by_class = np.split(np.argsort(number, kind="stable"), np.cumsum(sizes)[:-1])
@@ -65,18 +65,17 @@ def split(y: Any, *, per_class: int = 100, stream: int | None = 20_000, seed: in
         stream = len(retrieval)
     if not 1 <= stream <= len(retrieval):
         raise ValueError(
-            f"stream is {stream}: it has to be 1 to {len(retrieval)}, the rows that are no queries"
+            f"stream is {stream}: it has to be 1 to {len(retrieval)}, the rows that are not queries"
         )
     return Split(queries, retrieval, retrieval[:stream])
 
 
-def centred_unit(X: Any) -> np.ndarray:
+def centred_unit(X: ArrayLike) -> np.ndarray:
     """(n, d) float32: X minus the mean of all its rows, each row then scaled to length 1.
 
-    Rows that are zero after centring stay zero. This is what the public loaders of the online hashing
-    literature do before anything else, so what the paper's figures were made with. "All rows" includes the
-    queries: a small leak, kept because figures are compared. In production use a feature map that is fitted
-    on the first batch and then frozen.
+    Rows that are zero after centring stay zero. The public loaders of the online hashing literature do this first, so
+    the paper's figures are of such features. "All rows" includes the queries: a small leak, kept so that figures can be
+    compared. In production use a feature map that is fitted on the first batch and then frozen.
 
     >>> centred_unit([[0, 0], [6, 8], [3, 4]])
     array([[-0.6, -0.8],

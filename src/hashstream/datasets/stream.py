@@ -1,4 +1,4 @@
-"""Labelled streams of any length, made as they are read: for tests and for runs at scale."""
+"""Synthetic labelled streams of any length, generated as they are read, for tests and large runs."""
 
 from __future__ import annotations
 
@@ -11,36 +11,36 @@ from hashstream.datasets.dataset import Dataset
 
 __all__ = ["Stream"]
 
-_BLOCK = 1024  # rows that are made at once; the numbers depend on it, so it is no parameter
-_ROWS, _QUERIES, _WORLD = range(3)  # who draws: each has random numbers of its own
-_RANK = 32  # directions in which classes differ; features of a network, too, use far fewer than they have
-_SHARED = 4  # of them, those in which half of what varies within a class lies, the same for all classes
-_FLOOR = 0.01  # of what varies within a class, what lies in all d directions alike
+_BLOCK = 1024  # rows generated at once; the numbers depend on it, so it is not a parameter
+_ROWS, _QUERIES, _WORLD = range(3)  # independent random streams
+_RANK = 32  # dimensions in which classes differ; features of a network, too, use few of theirs
+_SHARED = 4  # of them, those that have half of the variance within a class, the same for all classes
+_FLOOR = 0.01  # share of the variance within a class that is spread over all d dimensions
 
 
 class Stream:
     """n labelled vectors, (d,) float32 of one of `classes` classes each, in an order that never changes.
 
-    Any part can be made at any time without what comes before it, and a row is the same whichever batch it comes
-    in: block k of 1,024 rows is drawn from a Philox generator with the key (seed, k). Memory is bounded by the batch
-    that is asked for, whatever n is. Rows depend on the NumPy version, as all of NumPy's distributions do.
+    Any part can be generated without the part before it, and a row does not depend on its batch: block k of 1,024 rows
+    is drawn from a Philox generator with the key (seed, k). Memory is bounded by the batch, whatever n is. Rows depend
+    on the NumPy version, as all of NumPy's distributions do.
 
-    A row is its class's centre, a random unit vector in a subspace of 32 dimensions, plus a Gaussian part of mean
-    squared length spread² in the same subspace (and a hundredth of it everywhere). Half of that part lies in 4
-    directions, the same for all classes: what varies most says nothing of the class, as light and pose in
-    photographs. Random projections follow it, a method that learns from labels can leave it out.
+    A row is its class's centre, a random unit vector in a subspace of 32 dimensions, plus Gaussian noise of mean
+    squared length spread² in the same subspace (and a hundredth of it everywhere). Half of the noise lies in 4
+    dimensions, the same for all classes: the largest variance carries no information about the class, like light and
+    pose in photographs. Random projections follow it; a method that learns from labels can ignore it.
 
     Parameters
     ----------
     n, d, classes : rows, features, classes. Each row's class is drawn with equal chances.
-    drift : how far the classes move. The centre of a class turns at constant speed in a plane of its own, by drift
-        quarter turns from the first row to the last: 0 leaves everything where it is, with 1 every centre ends at a
-        right angle to where it began, 4 is a full turn.
-    spread : the length of what varies within a class over that of its centre: 0 makes the rows of a class equal. At
+    drift : how far the classes move. The centre of a class rotates at constant speed in a plane of its own, by drift
+        quarter turns from the first row to the last: with 0 nothing moves, with 1 every centre ends at a right angle
+        to where it began, 4 is a full turn.
+    spread : length of the noise relative to the centre: with 0 the rows of a class are equal. At
         1.5 and 32 bits, after 5,000 rows of 10 classes in 64 dimensions, mAP is 0.28 for random projections and 0.96
         for FCOH; after 20,000 of 205 classes in 128, 0.03 and 0.17.
     unit : scale each row to length 1, as the papers' features are.
-    seed : another seed is another world.
+    seed : another seed gives other classes and rows.
 
     >>> stream = Stream(1_000_000_000, 16, classes=100, drift=1.0)
     >>> X, y = stream.rows(999_999_000, 999_999_003)
@@ -63,7 +63,7 @@ class Stream:
     ) -> None:
         for name, value, least in (("n", n, 1), ("d", d, 2), ("classes", classes, 1), ("seed", seed, 0)):
             if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
-                raise ValueError(f"{name} is {value!r}: it has to be a whole number, {least} or more")
+                raise ValueError(f"{name} is {value!r}: it has to be an integer, {least} or more")
         if seed >= 1 << 64:
             raise ValueError(f"seed is {seed}: it has to be below 2**64")
         for name, size in (("drift", drift), ("spread", spread)):
@@ -108,7 +108,7 @@ class Stream:
     def batches(
         self, size: int = 1000, *, begin: int = 0, end: int | None = None
     ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        """Rows `begin` to `end` (the last of the stream, if not given) in batches of `size`: X (size, d), y (size,).
+        """Rows `begin` to `end` (by default the end of the stream) in batches of `size`: X (size, d), y (size,).
 
         The last batch may be shorter.
         """
@@ -134,16 +134,16 @@ class Stream:
         return X, y
 
     def queries(self, n: int, *, at: int | None = None) -> tuple[np.ndarray, np.ndarray]:
-        """n rows that are never in the stream, equally many of each class: X (n, d) float32, y (n,) int64.
+        """n rows that are never in the stream, equally many per class: X (n, d) float32, y (n,) int64.
 
-        at: the place in the stream at which they are asked, so where the classes are by then; its end, if not
-        given. The first of more queries are the same queries.
+        at: the position in the stream whose class centres they have; by default its end. A larger n adds queries and
+        keeps the first ones.
         """
         at = self.n if at is None else at
         if n < 1:
             raise ValueError(f"n is {n}: it has to be 1 or more")
         if not 0 <= at <= self.n:
-            raise ValueError(f"at is {at}: it has to be 0 to {self.n}, a place in the stream")
+            raise ValueError(f"at is {at}: it has to be 0 to {self.n}, a position in the stream")
         X, y = np.empty((n, self.d), np.float32), np.arange(n) % self.classes
         for begin in range(0, n, _BLOCK):
             part = slice(begin, min(begin + _BLOCK, n))
@@ -153,25 +153,25 @@ class Stream:
         return X, y.astype(np.int64)
 
     def centres(self, at: int = 0) -> np.ndarray:
-        """(classes, d) float32: the centres of the classes, of length 1, at a place in the stream."""
+        """(classes, d) float32: the centres of the classes, of length 1, at a position in the stream."""
         return self._centres(np.arange(self.classes), np.full(self.classes, at, np.float64))
 
     def as_dataset(self) -> Dataset:
         """All rows in memory, n x d x 4 bytes, as a data set. The order of the rows is the stream's."""
         X, y = self.rows(0, self.n)
-        note = "Made, not measured: compare between methods only."
-        return Dataset("stream", X, y, None, f"made by {self!r}", note)
+        note = "Synthetic data: compare between methods only."
+        return Dataset("stream", X, y, None, f"generated by {self!r}", note)
 
     def _check_range(self, begin: int, end: int) -> None:
         if not 0 <= begin <= end <= self.n:
-            raise ValueError(f"rows {begin} to {end} were asked for: the stream has rows 0 to {self.n}")
+            raise ValueError(f"rows {begin} to {end} were requested: the stream has rows 0 to {self.n}")
 
     def _random(self, who: int, block: int) -> np.random.Generator:
         key = np.array([self.seed, block], np.uint64)
-        return np.random.Generator(np.random.Philox(key=key, counter=who << 192))  # far apart for ever
+        return np.random.Generator(np.random.Philox(key=key, counter=who << 192))  # never overlap
 
     def _block(self, number: int) -> tuple[np.ndarray, np.ndarray]:
-        """A whole block, whatever part of it is wanted; the last one is kept, for batches smaller than a block."""
+        """A whole block. The last one is kept, for batches smaller than a block."""
         if (last := self._last) is not None and last[0] == number:
             return last[1], last[2]
         random = self._random(_ROWS, number)
@@ -183,7 +183,7 @@ class Stream:
         return rows, labels
 
     def _around(self, labels: np.ndarray, at: np.ndarray, random: np.random.Generator) -> np.ndarray:
-        """One row of each label's class, where the class is at that place in the stream."""
+        """One row per label, around the centre that its class has at that position."""
         rows = random.standard_normal((len(labels), self.d), np.float32)
         rows *= self._floor
         rows += random.standard_normal((len(labels), len(self._within)), np.float32) @ self._within

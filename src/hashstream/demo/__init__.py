@@ -1,6 +1,7 @@
-"""What `hashstream demo` does: another process streams images into a table, this one searches it meanwhile; the other
-is killed, the table is opened again and goes on. Then it says what came of it, and draws two pictures."""
+"""The demo: another process streams images into a table while this one searches it. The other process is killed, the
+table is reopened, and learning continues; then two figures show how the answers improved."""
 
-from hashstream.demo.story import Killed, Learned, demo
+from hashstream.demo.run import DemoResult, Recovery, Started, demo
+from hashstream.demo.setup import Checkpoint, Setup
 
-__all__ = ["Killed", "Learned", "demo"]
+__all__ = ["Checkpoint", "DemoResult", "Recovery", "Setup", "Started", "demo"]

@@ -1,4 +1,4 @@
-"""The other process of the demo: it fills the table, and is killed without warning."""
+"""The other process of the demo, which fills the table and is killed without warning."""
 
 from __future__ import annotations
 
@@ -10,64 +10,61 @@ import time
 from pathlib import Path
 
 from hashstream import datasets
-from hashstream.demo.world import World
+from hashstream.demo.setup import Setup
 from hashstream.table import TableError
 
 __all__ = ["Feeder"]
 
-PATIENCE = 120.0  # seconds in which it has to say something
+PATIENCE = 120.0  # seconds without an acknowledgement
 
 
 class Feeder:
     """Another process that ingests the stream into a table, and is killed without warning.
 
-    kill_at : rows acknowledged, after which it lives for some milliseconds more. acknowledged : rows of which it has
-    said that they are stored. pause : seconds that it waits after each batch.
+    kill_at : the number of acknowledged rows after which it is killed, some milliseconds later.
+    acknowledged : rows that it has reported as stored. pause : seconds that it waits after each batch.
     """
 
-    def __init__(self, folder: Path, world: World, *, kill_at: int, pause: float) -> None:
+    def __init__(self, folder: Path, setup: Setup, *, kill_at: int, pause: float) -> None:
         self.kill_at, self.acknowledged = kill_at, 0
-        command = [
-            sys.executable,
-            "-m",
-            "hashstream.demo.feeder",
-            folder,
-            world.data.name,
-            world.n_bits,
-            world.seed,
-            pause,
-        ]
+        arguments = (folder, setup.data.name, setup.n_bits, setup.seed, pause)
         self._process = subprocess.Popen(
-            [str(part) for part in command], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+            [sys.executable, "-m", "hashstream.demo.feeder", *map(str, arguments)],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
         )
-        self._news = threading.Condition()
-        self._over = False
+        self._changed = threading.Condition()
+        self._ended = False
         threading.Thread(target=self._listen, daemon=True).start()
 
     def _listen(self) -> None:
         assert self._process.stdout is not None
-        dying = False
+        killed = False
         for line in self._process.stdout:
-            with self._news:
+            with self._changed:
                 self.acknowledged = int(line)
-                self._news.notify_all()
-            if self.acknowledged >= self.kill_at and not dying:
-                dying = True
+                self._changed.notify_all()
+            if self.acknowledged >= self.kill_at and not killed:
+                killed = True
                 time.sleep(random.uniform(0, 0.05))  # anywhere in a batch
                 self._process.kill()
-        with self._news:
-            self._over = True
-            self._news.notify_all()
+        with self._changed:
+            self._ended = True
+            self._changed.notify_all()
 
     def wait_for(self, rows: int) -> bool:
-        """Until so many are acknowledged, or the process has ended; which of both. TableError where it ended early."""
-        with self._news:
-            self._news.wait_for(lambda: self._over or self.acknowledged >= rows, PATIENCE)
-            if self._over and self.acknowledged < self.kill_at:
-                raise TableError(f"the process that fills the table ended early: {self._last_words()}")
-            return self.acknowledged >= rows and not self._over
+        """Wait until `rows` rows are acknowledged (True) or the process has ended (False).
 
-    def _last_words(self) -> str:
+        TableError if it ended before it was killed.
+        """
+        with self._changed:
+            self._changed.wait_for(lambda: self._ended or self.acknowledged >= rows, PATIENCE)
+            if self._ended and self.acknowledged < self.kill_at:
+                raise TableError(f"the process that fills the table ended early: {self._reason()}")
+            return self.acknowledged >= rows and not self._ended
+
+    def _reason(self) -> str:
         assert self._process.stderr is not None
         lines = self._process.stderr.read().strip().splitlines()
         return lines[-1] if lines else f"exit code {self._process.wait()}"
@@ -77,15 +74,16 @@ class Feeder:
         self._process.wait()
 
 
-def feed_forever(folder: Path, dataset: str, n_bits: int, seed: int, *, pause: float) -> None:
-    """What the other process does: ingest, say so, and at the end wait to be killed."""
-    world = World.of(datasets.load(dataset), n_bits, seed)
-    with world.open(folder) as table:
-        for stored in world.feed(table):
-            print(stored, flush=True)
-            time.sleep(pause)
+def _main(folder: str, dataset: str, n_bits: str, seed: str, pause: str) -> None:
+    """Ingest, acknowledge each batch on stdout, and at the end wait to be killed."""
+    setup = Setup.of(datasets.load(dataset), int(n_bits), int(seed))
+    with setup.open(Path(folder)) as table:
+        for stored in setup.feed(table):
+            sys.stdout.write(f"{stored}\n")
+            sys.stdout.flush()
+            time.sleep(float(pause))
         time.sleep(PATIENCE)
 
 
 if __name__ == "__main__":
-    feed_forever(Path(sys.argv[1]), sys.argv[2], *map(int, sys.argv[3:5]), pause=float(sys.argv[5]))
+    _main(*sys.argv[1:])

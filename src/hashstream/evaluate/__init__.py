@@ -1,28 +1,42 @@
-"""JUDGE: metrics of retrieval, protocols, results."""
+"""JUDGE: retrieval metrics, protocols, results."""
 
 from hashstream.evaluate import protocols
 from hashstream.evaluate.auc import auc
-from hashstream.evaluate.bench import Job, News, WorkerError, jobs, measure, pending, run
+from hashstream.evaluate.bench import (
+    Job,
+    JobProgress,
+    WorkerError,
+    jobs,
+    measure,
+    pending,
+    run,
+    unfinished,
+)
 from hashstream.evaluate.code_statistics import CodeStatistics, code_statistics
+from hashstream.evaluate.comparison import Comparison, compare
 from hashstream.evaluate.protocols import PreparedDataset
-from hashstream.evaluate.results import COLUMNS, Results, Summary, in_hindsight, summarise
-from hashstream.evaluate.scores import Scores, retrieval, row_name
+from hashstream.evaluate.results import COLUMNS, Results, Summary, summarise, summarise_runs
+from hashstream.evaluate.scores import Scores, Ties, average_precision, retrieval, row_name
 from hashstream.evaluate.tuning import Trial, tune
+from hashstream.evaluate.workers import worker_count
 
 __all__ = [
     "COLUMNS",
     "CodeStatistics",
+    "Comparison",
     "Job",
-    "News",
+    "JobProgress",
     "PreparedDataset",
     "Results",
     "Scores",
     "Summary",
+    "Ties",
     "Trial",
     "WorkerError",
     "auc",
+    "average_precision",
     "code_statistics",
-    "in_hindsight",
+    "compare",
     "jobs",
     "measure",
     "pending",
@@ -31,5 +45,8 @@ __all__ = [
     "row_name",
     "run",
     "summarise",
+    "summarise_runs",
     "tune",
+    "unfinished",
+    "worker_count",
 ]

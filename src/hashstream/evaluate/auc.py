@@ -1,25 +1,26 @@
-"""One number for a learning curve."""
+"""Area under a learning curve."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Literal
 
 import numpy as np
 
 __all__ = ["auc"]
 
 
-def auc(points: Iterable[tuple[float, float]], *, rule: str = "mean") -> float:
+def auc(points: Iterable[tuple[float, float]], *, rule: Literal["mean", "trapezoid"] = "mean") -> float:
     """Area under a learning curve, in the units of the metric.
 
-    points: pairs (n_train, value): how many samples had been learned from, and the metric then. In any order;
-    no n_train twice.
+    points: pairs (n_train, value): number of samples learned, and the metric at that point. In any order; no
+        n_train twice.
 
     rule="mean": the arithmetic mean of the values, whatever their spacing. This is what the public code of
-        the online hashing literature calls AUC. It depends on where the checkpoints are: a checkpoint at the
-        very start weighs as much as any other.
+        the online hashing literature calls AUC. It depends on the checkpoints: one at the very start has the same
+        weight as any other.
     rule="trapezoid": the area under the straight lines between the points, divided by the range of n_train.
-        Needs two points at least; the spacing matters, and the two ends weigh half.
+        Needs at least two points; the spacing matters, and the two ends have half the weight.
 
     >>> curve = [(2000, 0.5), (4000, 0.7), (8000, 0.8)]
     >>> round(auc(curve), 4)
@@ -42,5 +43,5 @@ def auc(points: Iterable[tuple[float, float]], *, rule: str = "mean") -> float:
     if rule == "mean":
         return float(y.mean())
     if len(x) < 2:
-        raise ValueError('rule="trapezoid" needs two points at least: one has no range')
+        raise ValueError('rule="trapezoid" needs at least two points: one has no range')
     return float(np.trapezoid(y, x) / (x[-1] - x[0]))

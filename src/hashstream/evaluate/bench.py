@@ -1,15 +1,15 @@
-"""What `hashstream bench` does: methods, code lengths and runs under one protocol, into a results file.
+"""Measure methods, code lengths and runs under one protocol into a results file, as `hashstream bench` does.
 
     from hashstream import FCOH, HCOH, datasets, evaluate
 
-    field = evaluate.PreparedDataset.of(datasets.load("mnist"))
+    data = evaluate.PreparedDataset.of(datasets.load("mnist"))
     results = evaluate.Results(Path("results/results.csv"))
     jobs = evaluate.jobs({"FCOH": FCOH, "HCOH": HCOH}, bits=[32], runs=3)
-    evaluate.run(jobs, field, results, protocol=evaluate.protocols.named("drift"))
+    evaluate.run(jobs, data, results, protocol=evaluate.protocols.named("drift"))
 
-Each look is written when it has been taken, and what the file already has is not measured again: the same call
-continues after an interruption. The stream always comes in the pieces of the protocol's own points, so figures depend
-neither on where it was interrupted nor on which points are asked for.
+Each checkpoint is written when it is measured, and nothing in the file is measured again: the same call continues after
+an interruption. The stream is always cut at the protocol's own checkpoints, so figures depend neither on interruptions
+nor on which checkpoints are asked for.
 """
 
 from __future__ import annotations
@@ -22,10 +22,11 @@ from typing import Any
 from hashstream.evaluate.job import Job, jobs, run_job
 from hashstream.evaluate.protocols import Checkpoint, Paper, PreparedDataset, Protocol, metric_row
 from hashstream.evaluate.results import DIVERGED, Results
-from hashstream.evaluate.workers import Ending, WorkerError, side_by_side
+from hashstream.evaluate.scores import Ties
+from hashstream.evaluate.workers import JobEnd, WorkerError, run_in_workers
 from hashstream.hashers import DivergenceError
 
-__all__ = ["Job", "News", "WorkerError", "jobs", "measure", "pending", "run"]
+__all__ = ["Job", "JobProgress", "WorkerError", "jobs", "measure", "pending", "run", "unfinished"]
 
 
 def pending(
@@ -35,9 +36,9 @@ def pending(
     results: Results,
     *,
     protocol: Protocol | None = None,
-    ties: str = "paper",
+    ties: Ties = "paper",
 ) -> list[int]:
-    """The points of the job that the results do not have, none behind the one where it diverged."""
+    """The checkpoints of a job that the results lack, up to the one at which it diverged."""
     protocol = protocol or Paper()
     columns = job.columns(dataset, protocol.name)
     metrics = [metric_row(name, ties) for name in protocol.metrics()]
@@ -45,27 +46,41 @@ def pending(
     return [n for n in points if (end is None or n <= end) and not results.has(metrics, **columns, n_train=n)]
 
 
-def measure(
-    job: Job,
-    field: PreparedDataset,
+def unfinished(
+    jobs: Sequence[Job],
+    dataset: str,
     points: Sequence[int],
     results: Results,
     *,
     protocol: Protocol | None = None,
-    ties: str = "paper",
+    ties: Ties = "paper",
+) -> list[tuple[Job, list[int]]]:
+    """The jobs that have pending checkpoints, each with these."""
+    found = ((job, pending(job, dataset, points, results, protocol=protocol, ties=ties)) for job in jobs)
+    return [(job, missing) for job, missing in found if missing]
+
+
+def measure(
+    job: Job,
+    data: PreparedDataset,
+    points: Sequence[int],
+    results: Results,
+    *,
+    protocol: Protocol | None = None,
+    ties: Ties = "paper",
     progress: Callable[[int], None] | None = None,
 ) -> Iterator[Checkpoint]:
-    """Stream the job's hasher, append what each pending point shows to the results, and yield it.
+    """Stream a job's hasher, append each pending checkpoint to the results, and yield it.
 
-    A hasher that diverges has this appended, too, and the exception goes on.
+    If the hasher diverges, this is appended as well, and the exception propagates.
     """
     protocol = protocol or Paper()
-    results.check_data(field.dataset, field.fingerprint)
-    missing = pending(job, field.dataset, points, results, protocol=protocol, ties=ties)
+    results.check_data(data.dataset, data.fingerprint)
+    missing = pending(job, data.dataset, points, results, protocol=protocol, ties=ties)
     if not missing:
         return
-    results.mark_data(field.dataset, field.fingerprint)
-    columns, learned = job.columns(field.dataset, protocol.name), 0
+    results.mark_data(data.dataset, data.fingerprint)
+    columns, learned = job.columns(data.dataset, protocol.name), 0
 
     def count(rows: int) -> None:
         nonlocal learned
@@ -74,9 +89,9 @@ def measure(
             progress(rows)
 
     try:
-        for look in run_job(job, field, protocol, missing, ties, count):
-            results.append(look.rows(**columns))
-            yield look
+        for checkpoint in run_job(job, data, protocol, missing, ties, count):
+            results.append(checkpoint.rows(**columns))
+            yield checkpoint
     except DivergenceError:
         results.append([_divergence(columns, learned)])
         raise
@@ -87,127 +102,127 @@ def _divergence(columns: dict[str, Any], learned: int) -> dict[str, Any]:
 
 
 @dataclass(frozen=True)
-class News:
-    """What `run` tells while it runs: of which job, rows learned since the last time, a look, or an error.
+class JobProgress:
+    """A message of `run` about a job: rows learned since the last message, a checkpoint, an error, or its end.
 
-    rows: with an error, those that are not learned any more, so that the sum over all news is what was to be learned.
+    rows: at the end of a job also those that were not learned, so that the rows of all messages add up to its stream.
     """
 
     job: Job
     rows: int = 0
-    look: Checkpoint | None = None
+    checkpoint: Checkpoint | None = None
     error: str = ""
     done: bool = False
 
 
 def run(
     jobs: Sequence[Job],
-    field: PreparedDataset,
+    data: PreparedDataset,
     results: Results,
     *,
     protocol: Protocol | None = None,
     points: Sequence[int] | None = None,
-    ties: str = "paper",
+    ties: Ties = "paper",
     workers: int = 1,
-    watch: Callable[[News], None] | None = None,
+    watch: Callable[[JobProgress], None] | None = None,
 ) -> None:
     """Measure all jobs into the results.
 
-    points: after how many rows to look, by default as the protocol says for the field.
-    workers: processes side by side; 1 is this one. Every job has one thread for its arithmetic, so figures do not
-        depend on the number of workers, and a worker for each core keeps them all busy. Each worker needs memory for
-        about one copy of the features. A class that is defined in a notebook, or in the script that runs, cannot be
-        found by another process: with more than one worker it raises ValueError, before anything starts. A script has
-        to call with more than one worker below `if __name__ == "__main__":`, since workers import it.
-    watch: called with each piece of news, in the calling thread.
+    points: the checkpoints, as numbers of learned rows; by default the protocol's.
+    workers: number of processes; 1 is this one. Every job uses one thread, so figures do not depend on the number of
+        workers, and one worker per core is best. Each needs memory for about one copy of the features. With more than
+        one worker, a class defined in a notebook or in the running script raises ValueError before anything starts,
+        since other processes cannot import it; and a script must make the call under `if __name__ == "__main__":`,
+        since workers import the script.
+    watch: called with each `JobProgress`, in the calling thread.
 
-    Results are written by this process alone: ValueError where another one is measuring into the same file, or where
-    the file has figures of other data with the same name. A hasher that diverges (DivergenceError) is a fact about its
-    settings, kept in the results, and the other jobs go on. They also go on where a worker is killed; then WorkerError
-    is raised at the end, and names the jobs that were lost. Any other exception in a job is raised at once, with a note
-    that names the job.
+    Only this process writes results: ValueError if another one is writing the same file, or if the file has figures of
+    other data with the same name. A hasher that diverges (DivergenceError) is a fact about its settings, recorded in
+    the results, and the other jobs continue. They also continue if a worker is killed; WorkerError is then raised at
+    the end and names the lost jobs. Any other exception in a job is raised at once, with a note that names the job.
     """
     protocol = protocol or Paper()
-    usual = protocol.points(field)
+    usual = protocol.points(data)
     points = list(points or usual)
     if not protocol.free_points and tuple(points) != usual:
         raise ValueError(
-            f"the looks of {protocol.name} on {field.dataset} are after {list(usual)} rows, not {points}"
+            f"the checkpoints of {protocol.name} on {data.dataset} are after {list(usual)} rows, not {points}"
         )
     if workers < 1:
         raise ValueError(f"workers is {workers}: it has to be 1 or more")
-    results.check_data(field.dataset, field.fingerprint)
-    if any(pending(job, field.dataset, points, results, protocol=protocol, ties=ties) for job in jobs):
-        with results.writing():
-            results.mark_data(field.dataset, field.fingerprint)
-            _run(jobs, field, results, protocol, points, ties, workers, watch or (lambda news: None))
-    elif watch is not None:
+    tell = watch or (lambda progress: None)
+    results.check_data(data.dataset, data.fingerprint)
+    if not unfinished(jobs, data.dataset, points, results, protocol=protocol, ties=ties):
         for job in jobs:
-            watch(News(job, done=True))
-
-
-def _run(
-    jobs: Sequence[Job],
-    field: PreparedDataset,
-    results: Results,
-    protocol: Protocol,
-    points: Sequence[int],
-    ties: str,
-    workers: int,
-    tell: Callable[[News], None],
-) -> None:
-    todo = []
-    for job in jobs:
-        if missing := pending(job, field.dataset, points, results, protocol=protocol, ties=ties):
-            todo.append((job, missing))
-        else:
-            tell(News(job, done=True))
-    if min(workers, len(todo)) > 1:
-        _in_parallel(todo, field, results, protocol, ties, min(workers, len(todo)), tell)
+            tell(JobProgress(job, done=True))
         return
-    for job, missing in todo:
-        left, error = missing[-1], ""
+    with results.writing():
+        results.mark_data(data.dataset, data.fingerprint)
+        # Asked again: with the lock, what another process has written is known.
+        todo = unfinished(jobs, data.dataset, points, results, protocol=protocol, ties=ties)
+        left = {id(job) for job, _ in todo}
+        for job in jobs:
+            if id(job) not in left:
+                tell(JobProgress(job, done=True))
+        if min(workers, len(todo)) > 1:
+            _run_in_workers(todo, data, results, protocol, ties, min(workers, len(todo)), tell)
+        else:
+            for job, missing in todo:
+                _run_here(job, missing, data, results, protocol, ties, tell)
 
-        def count(rows: int, job: Job = job) -> None:
-            nonlocal left
-            left -= rows
-            tell(News(job, rows=rows))
 
-        try:
-            for look in measure(job, field, points, results, protocol=protocol, ties=ties, progress=count):
-                tell(News(job, look=look))
-        except DivergenceError as problem:
-            error = str(problem)
-        tell(News(job, rows=left, error=error, done=True))
-
-
-def _in_parallel(
-    todo: Sequence[tuple[Job, list[int]]],
-    field: PreparedDataset,
+def _run_here(
+    job: Job,
+    missing: list[int],
+    data: PreparedDataset,
     results: Results,
     protocol: Protocol,
-    ties: str,
+    ties: Ties,
+    tell: Callable[[JobProgress], None],
+) -> None:
+    left, error = missing[-1], ""
+
+    def count(rows: int) -> None:
+        nonlocal left
+        left -= rows
+        tell(JobProgress(job, rows=rows))
+
+    try:
+        for checkpoint in measure(job, data, missing, results, protocol=protocol, ties=ties, progress=count):
+            tell(JobProgress(job, checkpoint=checkpoint))
+    except DivergenceError as problem:
+        error = str(problem)
+    tell(JobProgress(job, rows=left, error=error, done=True))
+
+
+def _run_in_workers(
+    todo: Sequence[tuple[Job, list[int]]],
+    data: PreparedDataset,
+    results: Results,
+    protocol: Protocol,
+    ties: Ties,
     workers: int,
-    tell: Callable[[News], None],
+    tell: Callable[[JobProgress], None],
 ) -> None:
     lost, left = [], {id(job): missing[-1] for job, missing in todo}
-    with closing(side_by_side(todo, field, protocol, ties, workers)) as events:
+    with closing(run_in_workers(todo, data, protocol, ties, workers)) as events:
         for job, event in events:
-            columns = job.columns(field.dataset, protocol.name)
+            columns = job.columns(data.dataset, protocol.name)
             if isinstance(event, Checkpoint):
                 results.append(event.rows(**columns))
-                tell(News(job, look=event))
-            elif isinstance(event, Ending):
+                tell(JobProgress(job, checkpoint=event))
+            elif isinstance(event, JobEnd):
                 if event.diverged:
                     results.append([_divergence(columns, event.learned)])
                 if event.lost:
                     lost.append(f"{job} (its process {event.lost})")
-                tell(News(job, rows=left[id(job)], error=event.diverged or event.lost, done=True))
+                error = event.diverged or event.lost
+                tell(JobProgress(job, rows=left[id(job)], error=error, done=True))
             else:
                 left[id(job)] -= event
-                tell(News(job, rows=event))
+                tell(JobProgress(job, rows=event))
     if lost:
         raise WorkerError(
-            f"not measured to the end: {'; '.join(lost)}. What was measured is kept: the same call goes on from there, "
-            "with fewer workers where memory was short."
+            f"not measured completely: {'; '.join(lost)}. The results so far are kept: repeat the call to continue, "
+            "with fewer workers if memory was short."
         )

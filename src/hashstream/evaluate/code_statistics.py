@@ -1,11 +1,11 @@
-"""Whether codes are healthy: do all bits work, do they say different things, how many codes are there."""
+"""Statistics of codes: balance and correlation of bits, distinct codes, collisions."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from hashstream.evaluate.inputs import check_codes
 
@@ -18,17 +18,16 @@ _COPIES = 0.95  # two bits with this absolute correlation, or more
 
 @dataclass(frozen=True)
 class CodeStatistics:
-    """What `code_statistics` found; `str()` says it in plain words.
+    """The result of `code_statistics`; `str()` is a summary in words.
 
-    n_codes, n_bits: how many codes, of how many bits.
+    n_codes, n_bits: number of codes, and of bits per code.
     ones: (n_bits,) float64, each bit's share of ones. 0.5 is balanced; 0 or 1 is dead.
     balance: the mean over bits of 1 - |2 ones - 1|: 1 when each bit halves the items, 0 when all
         bits are dead.
-    dead: (.,) int64, the bits that are the same in every code: they cost memory and tell nothing.
-    correlation_mean, correlation_max: mean and largest absolute correlation between two different bits, dead
-        ones left out; NaN where fewer than two bits are alive. 0 is independent, 1 is a copy (or its
-        complement).
-    most_correlated: the two bits of `correlation_max` (the first such pair); None where it is NaN.
+    dead: (.,) int64, the bits that are the same in every code, which carry no information.
+    correlation_mean, correlation_max: mean and largest absolute correlation between two different bits, without
+        dead ones; NaN if fewer than two bits are left. 0 is independent, 1 is a copy (or its complement).
+    most_correlated: the two bits of `correlation_max` (the first such pair); None if it is NaN.
     distinct: number of different codes.
     collision: probability that two items drawn at random (not the same one) have the same code; 0 for
         one item.
@@ -73,14 +72,14 @@ class CodeStatistics:
         return "\n".join(lines)
 
 
-def code_statistics(codes: Any, n_bits: int | None = None) -> CodeStatistics:
+def code_statistics(codes: ArrayLike, n_bits: int | None = None) -> CodeStatistics:
     """Bit balance, bit correlation, distinct codes and collisions of packed codes.
 
-    codes: (n, ceil(n_bits / 8)) uint8, as `transform` returns them; n_bits: None for 8 bits a column. Codes
+    codes: (n, ceil(n_bits / 8)) uint8, as `transform` returns them; n_bits: by default 8 per column. Codes
     are unpacked in pieces, so the memory needed is that of a sorted copy of the codes.
 
-    What is healthy depends on the method: codes that are learned from labels are meant to fall together
-    within a class, so collisions are no fault by themselves; dead bits and copies are.
+    Good values depend on the method: codes learned from labels are meant to coincide within a class, so
+    collisions are not a fault by themselves; dead bits and copies are.
 
     >>> bits = np.array([[0, 0, 0, 1], [0, 0, 1, 1], [0, 1, 0, 1], [0, 1, 1, 1], [0, 1, 1, 1], [0, 0, 0, 1]])
     >>> print(code_statistics(np.packbits(bits, axis=1), 4))
@@ -130,7 +129,7 @@ def _correlation(both: np.ndarray, n: int) -> tuple[float, float, tuple[int, int
 
 
 def _rows_as_keys(codes: np.ndarray) -> np.ndarray:
-    """(n,): a value for each code, equal where the codes are; up to 64 bits integers, which sort fastest."""
+    """(n,): a sortable value per code; up to 64 bits an integer, which sorts fastest."""
     n, width = codes.shape
     if width <= 8:
         padded = np.zeros((n, 8), np.uint8)

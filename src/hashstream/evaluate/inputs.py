@@ -1,4 +1,4 @@
-"""What comes into an evaluation: packed codes, labels and cut-offs, checked and brought to one form."""
+"""Validation of codes, labels and cut-offs."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _KINDS = {"U": "strings", "S": "byte strings", "O": "objects", "M": "dates", "m"
 
 
 def check_codes(codes: Any, name: str, n_bits: int | None) -> tuple[np.ndarray, int]:
-    """The codes, (n, ceil(n_bits / 8)) uint8 with n >= 1, and n_bits, 8 for each column by default.
+    """The codes, (n, ceil(n_bits / 8)) uint8 with n >= 1, and n_bits, by default 8 per column.
 
     >>> codes, n_bits = check_codes(np.packbits([[1, 0, 1]], axis=1), "codes", 3)
     >>> codes, n_bits
@@ -39,19 +39,19 @@ def check_codes(codes: Any, name: str, n_bits: int | None) -> tuple[np.ndarray, 
     (n_bits,) = check_cutoffs(n_bits, "n_bits", 1)
     if not 8 * (width - 1) < n_bits <= 8 * width:
         raise ValueError(
-            f"n_bits is {n_bits}, but {name} have {width} bytes a code: {8 * width - 7} to {8 * width} bits"
+            f"n_bits is {n_bits}, but {name} have {width} bytes per code: {8 * width - 7} to {8 * width} bits"
         )
     padding = 0xFF >> (n_bits - 8 * (width - 1))
     if padding and (codes[:, -1] & padding).any():
         row = int((codes[:, -1] & padding).argmax())
         raise ValueError(
-            f"{name}[{row}] has ones past bit {n_bits}: the bits that fill the last byte have to be 0"
+            f"{name}[{row}] has ones past bit {n_bits}: the padding of the last byte has to be 0"
         )
     return codes, n_bits
 
 
 def check_cutoffs(values: int | Iterable[int], name: str, least: int) -> tuple[int, ...]:
-    """One whole number or several, each at least `least`; repeated ones once.
+    """One integer or several, each at least `least`, without duplicates.
 
     >>> check_cutoffs([10, 1, 10], "k", 1)
     (10, 1)
@@ -60,7 +60,7 @@ def check_cutoffs(values: int | Iterable[int], name: str, least: int) -> tuple[i
         items = list(values) if isinstance(values, Iterable) else [values]
         numbers = tuple(dict.fromkeys(operator.index(value) for value in items))
     except TypeError:
-        raise ValueError(f"{name} is {values!r}: it has to be a whole number or several of them") from None
+        raise ValueError(f"{name} is {values!r}: it has to be an integer or several of them") from None
     if any(number < least for number in numbers):
         raise ValueError(f"{name} is {values!r}: each number has to be {least} or more")
     return numbers
@@ -69,7 +69,7 @@ def check_cutoffs(values: int | Iterable[int], name: str, least: int) -> tuple[i
 def match_labels(
     query_labels: Any, db_labels: Any, n_queries: int, n_codes: int
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The labels of both sides in the form that comparisons use.
+    """The labels of queries and database as numbers that can be compared.
 
     1-D labels (numbers, strings, any hashable objects) become class numbers, int32: equal number, equal
     label. A label that only queries have gets a number that no item of the database has, and so does a missing
@@ -119,7 +119,7 @@ def _as_labels(given: Any, name: str, n: int) -> tuple[np.ndarray, np.ndarray]:
         )
     if len(labels) != n:
         raise ValueError(
-            f"{name} have {len(labels)} rows for {n} codes: one label (or row of labels) for each code"
+            f"{name} have {len(labels)} rows for {n} codes: one label (or row of labels) per code"
         )
     missing = missing_rows(labels)
     return labels, np.zeros(n, bool) if missing is None else missing
@@ -144,8 +144,8 @@ def _indicators(labels: np.ndarray, missing: np.ndarray, name: str) -> np.ndarra
 
 
 def _number_objects(q: np.ndarray, d: np.ndarray) -> tuple[np.ndarray, np.ndarray, int]:
-    """Class numbers of both sides in order of first appearance, by Python's own equality, and how many classes there
-    are in the database: the number of a label that it does not have."""
+    """Class numbers in order of first appearance, by Python's own equality, and the number of classes in the
+    database, which stands for a label that it does not have."""
     seen: dict[Any, int] = {}
     numbers = [seen.setdefault(label, len(seen)) for label in d.tolist()]
     of_queries = [seen.get(label, len(seen)) for label in q.tolist()]

@@ -1,4 +1,4 @@
-"""One hasher to stream once, and how that is done: on one thread, whoever asks."""
+"""A job: one hasher that is streamed once, on one thread."""
 
 from __future__ import annotations
 
@@ -11,18 +11,19 @@ from threadpoolctl import threadpool_limits
 
 from hashstream.evaluate.protocols import Checkpoint, PreparedDataset, Protocol, Streamed, run_stream
 from hashstream.evaluate.results import COLUMNS
+from hashstream.evaluate.scores import Ties
 
 __all__ = ["MEASURING", "Job", "jobs", "run_job"]
 
 MEASURING = "While measuring "
-"""How the note on an exception begins that names the job."""
+"""The beginning of the note that names the job, added to its exceptions."""
 
 
 @dataclass(frozen=True)
 class Job:
     """One hasher to stream once. `run` seeds both the split and the hasher.
 
-    method: called with n_bits, random_state and `settings`, makes the hasher.
+    method: returns the hasher when called with n_bits, random_state and `settings`.
     """
 
     name: str
@@ -33,7 +34,7 @@ class Job:
 
     @property
     def label(self) -> str:
-        """The method's name in a results file, with the settings that are not its defaults.
+        """The method's name in a results file, with the settings that differ from its defaults.
 
         >>> Job("FCOH", dict, 32, 0, {"learning_rate": 0.01, "gradient_scale": "none"}).label
         "FCOH(gradient_scale='none', learning_rate=0.01)"
@@ -45,7 +46,7 @@ class Job:
         return f"{self.label}, {self.bits} bits, run {self.run}"
 
     def columns(self, dataset: str, protocol: str = "paper") -> dict[str, Any]:
-        """The columns that all rows of this job have in common."""
+        """The columns that all rows of this job share."""
         return dict(zip(COLUMNS[:5], (dataset, protocol, self.label, self.bits, self.run), strict=True))
 
 
@@ -56,7 +57,7 @@ def jobs(
     runs: int,
     settings: Mapping[str, Any] | None = None,
 ) -> list[Job]:
-    """Every combination, run after run, so that an interrupted measurement has whole runs."""
+    """Every combination, run by run, so that an interrupted measurement has complete runs."""
     return [
         Job(name, method, r, run, dict(settings or {}))
         for run in range(runs)
@@ -67,35 +68,34 @@ def jobs(
 
 def run_job(
     job: Job,
-    field: PreparedDataset,
+    data: PreparedDataset,
     protocol: Protocol,
     points: Sequence[int],
-    ties: str,
+    ties: Ties,
     progress: Callable[[int], None],
 ) -> Iterator[Checkpoint]:
-    """Stream the job's hasher through the protocol's course, and yield what it shows at each of `points`.
+    """Stream a job's hasher through the protocol's task, and yield the checkpoints at `points`.
 
-    The stream comes in the pieces of the protocol's own points whichever are asked for, so that one row of results
-    always comes from the same model.
+    The stream is always cut at the protocol's own checkpoints, so a row of results always comes from the same model.
 
-    BLAS and OpenMP have one thread while it learns and is judged. So figures depend neither on the number of cores
-    (sums are taken in another order with more threads) nor on what runs beside, and times are those of one core.
+    BLAS and OpenMP use one thread. Figures then depend neither on the number of cores (more threads sum in another
+    order) nor on other processes, and times are those of one core.
     """
     with threadpool_limits(1), _named(job):
         hasher = job.method(n_bits=job.bits, random_state=job.run, **job.settings)
-        course = protocol.course(field, job.run, ties=ties)
-    looks = run_stream(hasher, course, points, cuts=protocol.points(field), progress=progress)
+        task = protocol.task(data, job.run, ties=ties)
+    checkpoints = run_stream(hasher, task, points, cuts=protocol.points(data), progress=progress)
     while True:
-        with threadpool_limits(1), _named(job):  # not while the caller has the look
-            look = next(looks, None)
-        if look is None:
+        with threadpool_limits(1), _named(job):  # no limit while the caller handles the checkpoint
+            checkpoint = next(checkpoints, None)
+        if checkpoint is None:
             return
-        yield look
+        yield checkpoint
 
 
 @contextmanager
 def _named(job: Job) -> Iterator[None]:
-    """Whatever is raised within has a note that names the job."""
+    """Add a note that names the job to whatever is raised within."""
     try:
         yield
     except Exception as error:

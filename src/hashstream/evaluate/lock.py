@@ -1,79 +1,51 @@
-"""One writer a results file: a lock that the system drops when its holder dies, and that says who holds it."""
+"""A lock that lets one process at a time write a results file."""
 
 from __future__ import annotations
 
-import json
 import os
-import socket
-import sys
 import time
 from contextlib import suppress
 from pathlib import Path
-from typing import IO
+
+from hashstream._files import lock, lock_holder, write_holder
 
 __all__ = ["WriterLock"]
 
-PATIENCE = 1.0  # seconds: as long as somebody may take to append some rows
-
-if sys.platform == "win32":
-    import msvcrt
-
-    FAR = 1 << 20  # a byte beyond the text, which others must be able to read
-
-    def _take(file: IO[bytes]) -> None:
-        file.seek(FAR)
-        msvcrt.locking(file.fileno(), msvcrt.LK_NBLCK, 1)
-
-else:
-    import fcntl
-
-    def _take(file: IO[bytes]) -> None:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+PATIENCE = 1.0  # seconds to wait: appending a few rows takes less
 
 
 class WriterLock:
-    """The right to write to `target`, taken on creation and given back by `release` or by the process's end.
+    """The right to write to `target`, held from creation until `release` or the end of the process.
 
-    It is a lock of the system's on a file beside the target, which names the holder. A file that a crash leaves behind
-    is locked by nobody, and blocks nobody.
+    The lock is the operating system's, on the file TARGET.lock, which names the holder. A file left by a crash is not
+    locked and blocks nobody.
     """
 
     def __init__(self, target: Path) -> None:
         self.path = target.with_name(f"{target.name}.lock")
-        until = time.monotonic() + PATIENCE
-        while (file := self._attempt()) is None:
-            if time.monotonic() > until:
+        deadline = time.monotonic() + PATIENCE
+        while (handle := self._attempt()) is None:
+            if time.monotonic() > deadline:
                 raise ValueError(
-                    f"{target} is being measured into by {_holder(self.path)}: wait for it, or take another folder"
+                    f"{target} is in use by {lock_holder(self.path)}: wait for it to finish, or use another folder"
                 )
             time.sleep(0.02)
-        self._file = file
-        me = {"pid": os.getpid(), "host": socket.gethostname(), "since": time.strftime("%Y-%m-%d %H:%M:%S")}
-        with suppress(OSError):  # on a full disk: the lock holds without a name
-            file.truncate(0)
-            file.write(json.dumps(me).encode())
+        self._handle = handle
+        write_holder(handle)
 
-    def _attempt(self) -> IO[bytes] | None:
-        file = self.path.open("a+b", buffering=0)
+    def _attempt(self) -> int | None:
+        handle = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND | getattr(os, "O_BINARY", 0), 0o644)
         try:
-            _take(file)
-            if os.path.samestat(os.fstat(file.fileno()), self.path.stat()):
-                return file
-        except OSError:  # somebody has it, or has just removed the file on releasing it
+            lock(handle)
+            if os.path.samestat(os.fstat(handle), self.path.stat()):
+                return handle
+        except OSError:  # another process holds it, or has just removed the file on releasing it
             pass
-        file.close()
+        os.close(handle)
         return None
 
     def release(self) -> None:
-        with suppress(OSError):
-            if sys.platform != "win32":  # which removes no file that is open
+        if os.name != "nt":  # Windows does not remove an open file
+            with suppress(OSError):
                 self.path.unlink()
-        self._file.close()
-
-
-def _holder(path: Path) -> str:
-    try:
-        holder = json.loads(path.read_bytes())
-        return f"process {holder['pid']} on {holder['host']}, since {holder['since']}"
-    except (OSError, ValueError, KeyError, TypeError):
-        return "another process"
+        os.close(self._handle)

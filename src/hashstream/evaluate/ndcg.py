@@ -1,4 +1,4 @@
-"""Graded relevance: how many labels a query and an item share, counted tile by tile."""
+"""nDCG: relevance graded by the number of labels that query and item share, counted tile by tile."""
 
 from __future__ import annotations
 

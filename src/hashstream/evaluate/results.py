@@ -1,4 +1,4 @@
-"""Results of experiments: rows in a file, and their summaries over runs."""
+"""Results of experiments: rows in a CSV file, and summaries over runs."""
 
 from __future__ import annotations
 
@@ -13,25 +13,28 @@ from pathlib import Path
 from statistics import mean, stdev
 from typing import Any
 
+from hashstream._files import atomic_path
 from hashstream.evaluate.lock import WriterLock
 from hashstream.evaluate.protocols import Protocol, metric_row
 
-__all__ = ["COLUMNS", "DIVERGED", "Results", "Summary", "in_hindsight", "summarise"]
+__all__ = ["COLUMNS", "DIVERGED", "Results", "Summary", "summarise", "summarise_runs"]
 
 COLUMNS = ("dataset", "protocol", "method", "bits", "run", "n_train", "metric", "value")
 DIVERGED = "diverged_rows"
-"""The metric of a run that could not go on: after how many rows its hasher raised DivergenceError."""
+"""The metric of a run that diverged: the rows after which its hasher raised DivergenceError."""
 
 
 class Results:
     """A results file: rows with COLUMNS, only ever appended to.
 
-    Opening it only reads: a file that is not there is made with the first row, and a last line that was cut off (the
-    machine went down in the middle of it) is left out, and removed when rows are added. Of rows that have all but the
-    value in common the first counts. One process at a time adds rows; another one's are read before.
+    Opening it only reads: a missing file is created with the first row, and an incomplete last line (from a crash) is
+    ignored, and removed when rows are appended. Of rows with the same key (all columns but the value) the first counts.
+    One process at a time appends rows, after reading those of others.
 
-    Beside it, results.datasets.json has a fingerprint of each data set that was measured here, so that figures of
-    another file with the same name are not mistaken for its own.
+    results.datasets.json, next to it, has a fingerprint of each data set, so that figures of another file with the same
+    name are not confused with them.
+
+    It is CSV rather than a database because the file is the published result: people read, diff and commit it.
     """
 
     def __init__(self, path: Path) -> None:
@@ -39,13 +42,13 @@ class Results:
         self.rows: list[dict[str, Any]] = []
         self._known: set[tuple[Any, ...]] = set()
         self._diverged: dict[tuple[Any, ...], int] = {}
-        self._size = 0  # of what has been read
+        self._size = 0  # bytes that have been read
         self._lock: WriterLock | None = None
         if path.exists():
             self._read()
 
     def _read(self) -> None:
-        """Take in what the file has, beside what is known."""
+        """Add the rows of the file to the known ones."""
         text = self.path.read_bytes().decode()
         head = ",".join(COLUMNS)
         whole = text[: text.rfind("\n") + 1]
@@ -63,19 +66,19 @@ class Results:
         self._size = len(whole.encode())
 
     def _add(self, rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-        """Keep those rows that are new, and return them."""
+        """Add the new ones of these rows, and return them."""
         new = {self._key(row): row for row in reversed(rows) if self._key(row) not in self._known}
         added = list(new.values())[::-1]
         self.rows += added
         self._known |= new.keys()
-        self._diverged |= self._divergences(added)
+        self._diverged |= {self._job(row): row["n_train"] for row in added if row["metric"] == DIVERGED}
         return added
 
     @contextmanager
     def writing(self) -> Iterator[None]:
-        """Nobody else adds rows meanwhile; ValueError, which says who does, where somebody is at it already.
+        """Lock the file for appending, and read what others have appended; ValueError names another holder.
 
-        What others have added before is read first.
+        Nested calls are allowed.
         """
         if self._lock is not None:
             yield
@@ -93,40 +96,40 @@ class Results:
             self._lock = None
 
     def check_data(self, dataset: str, fingerprint: str) -> None:
-        """ValueError where rows of a data set with this name came from other data.
+        """Raise ValueError if the file has rows of other data with this name.
 
-        fingerprint: of the data at hand, `PreparedDataset.fingerprint`.
+        fingerprint: of the current data, `PreparedDataset.fingerprint`.
         """
         known = self._fingerprints().get(dataset, fingerprint)
         if known != fingerprint:
             raise ValueError(
-                f"{self.path} has figures of another {dataset}: other vectors or labels than those read now, under the "
-                "same name. Take another folder, or another name for the file"
+                f"{self.path} has figures of another {dataset}: the same name, but other vectors or labels. Use "
+                "another folder, or rename the data file"
             )
 
     def mark_data(self, dataset: str, fingerprint: str) -> None:
-        """`check_data`, and keep the fingerprint where there is none for this name yet."""
+        """`check_data`, and store the fingerprint if there is none for this name yet."""
         with self.writing():
             self.check_data(dataset, fingerprint)
             known = self._fingerprints()
             if dataset not in known:
                 text = json.dumps({**known, dataset: fingerprint}, indent=1, sort_keys=True)
-                half = self._beside.with_name(f"{self._beside.name}.half")
-                half.write_text(f"{text}\n")
-                half.replace(self._beside)
+                with atomic_path(self._fingerprint_file) as part:
+                    part.write_text(f"{text}\n")
 
     @property
-    def _beside(self) -> Path:
+    def _fingerprint_file(self) -> Path:
         return self.path.with_name(f"{self.path.stem}.datasets.json")
 
     def _fingerprints(self) -> dict[str, str]:
-        if not self._beside.exists():
+        path = self._fingerprint_file
+        if not path.exists():
             return {}
         try:
-            return {str(name): str(value) for name, value in json.loads(self._beside.read_text()).items()}
+            return {str(name): str(value) for name, value in json.loads(path.read_text()).items()}
         except (ValueError, AttributeError):
             raise ValueError(
-                f"{self._beside} cannot be read: it has to be a JSON object with a fingerprint for each data set"
+                f"{path} is not valid: it has to be a JSON object with a fingerprint for each data set"
             ) from None
 
     @staticmethod
@@ -137,26 +140,22 @@ class Results:
     def _job(row: Mapping[str, Any]) -> tuple[Any, ...]:
         return tuple(row[name] for name in COLUMNS[:5])
 
-    @classmethod
-    def _divergences(cls, rows: Sequence[Mapping[str, Any]]) -> dict[tuple[Any, ...], int]:
-        return {cls._job(row): row["n_train"] for row in rows if row["metric"] == DIVERGED}
-
     def has(self, metrics: Sequence[str], **columns: Any) -> bool:
-        """Whether every one of `metrics` is there for these columns."""
+        """Whether every metric of `metrics` is there for these columns."""
         return all(self._key({**columns, "metric": metric}) in self._known for metric in metrics)
 
     def diverged(self, **columns: Any) -> int | None:
-        """After how many rows the job with these columns diverged, None where it did not."""
+        """The number of rows after which the job with these columns diverged; None if it did not."""
         return self._diverged.get(self._job(columns))
 
     def append(self, rows: Sequence[dict[str, Any]]) -> None:
-        """Add those that are new, in one write."""
+        """Append the new ones of these rows, in one write."""
         with self.writing():
             lines = io.StringIO()
             csv.DictWriter(lines, COLUMNS, lineterminator="\n").writerows(self._add(rows))
             head = "" if self._size else ",".join(COLUMNS) + "\n"
             with self.path.open("ab") as file:
-                file.truncate(self._size)  # what is behind is a line that was cut off
+                file.truncate(self._size)  # removes an incomplete last line
                 file.write((head + lines.getvalue()).encode())
                 self._size = file.tell()
 
@@ -165,7 +164,7 @@ class Results:
 class Summary:
     """Mean and standard deviation over runs (NaN for one run) of one metric at one checkpoint.
 
-    missing: runs that have no value (NaN), and are left out of both. The mean of none is NaN.
+    missing: runs without a value (NaN), which both ignore. The mean of none is NaN.
     """
 
     method: str
@@ -180,7 +179,7 @@ class Summary:
     def __str__(self) -> str:
         if self.missing == self.runs:
             return "never" if self.metric.endswith("_rows") else "none"
-        if self.metric.endswith("_seconds"):  # the machine's noise is no property of the method
+        if self.metric.endswith("_seconds"):  # their deviation is noise of the machine
             return f"{self.mean:.3g}"
         decimals = 0 if self.metric.endswith("_rows") else 3
         spread = "" if isnan(self.spread) else f" ± {self.spread:,.{decimals}f}"
@@ -203,6 +202,12 @@ def _summaries(groups: Mapping[Group, Sequence[float]]) -> list[Summary]:
     return found
 
 
+def _rows(results: Results, dataset: str, protocol: str, runs: int | None) -> Iterator[dict[str, Any]]:
+    for row in results.rows:
+        if (row["dataset"], row["protocol"]) == (dataset, protocol) and (runs is None or row["run"] < runs):
+            yield row
+
+
 def summarise(
     results: Results,
     dataset: str,
@@ -212,27 +217,21 @@ def summarise(
     *,
     runs: int | None = None,
 ) -> list[Summary]:
-    """One entry for each code length, method, checkpoint and metric in the results, sorted in this order.
+    """One summary per code length, method, checkpoint and metric in the results, sorted in this order.
 
-    metrics: plain names, as the protocol's looks have them ("mAP", "train_seconds").
-    runs: only runs 0 to `runs` - 1 are counted; all that are there, if not given.
+    metrics: plain names, as in `Checkpoint.scores` ("mAP", "train_seconds").
+    runs: count only runs 0 to `runs` - 1; by default all.
     """
     names = {metric_row(name, ties): name for name in metrics}
     groups: dict[Group, list[float]] = {}
-    for row in results.rows:
-        if (
-            row["dataset"] != dataset
-            or row["protocol"] != protocol
-            or (runs is not None and row["run"] >= runs)
-        ):
-            continue
+    for row in _rows(results, dataset, protocol, runs):
         if row["metric"] in names:
             key = (row["bits"], row["method"], row["n_train"], names[row["metric"]])
             groups.setdefault(key, []).append(row["value"])
     return _summaries(groups)
 
 
-def in_hindsight(
+def summarise_runs(
     results: Results,
     dataset: str,
     protocol: Protocol,
@@ -241,21 +240,15 @@ def in_hindsight(
     *,
     runs: int | None = None,
 ) -> list[Summary]:
-    """What only whole runs can tell (`Protocol.hindsight`: areas under curves, forgetting, time to recover).
+    """Summaries of `Protocol.run_metrics` (areas under curves, forgetting, time to recover).
 
-    points: those that make a run whole; runs that lack one are left out. One entry for each code length, method and
-    metric, with the last point as its n_train.
-    runs: only runs 0 to `runs` - 1 are counted; all that are there, if not given.
+    points: the checkpoints of a complete run; runs that lack one are ignored. One summary per code length, method and
+    metric, with the last checkpoint as its n_train.
+    runs: count only runs 0 to `runs` - 1; by default all.
     """
     seen: dict[tuple[int, str, int], dict[str, dict[int, float]]] = {}
     wanted = set(points)
-    for row in results.rows:
-        if (
-            row["dataset"] != dataset
-            or row["protocol"] != protocol.name
-            or (runs is not None and row["run"] >= runs)
-        ):
-            continue
+    for row in _rows(results, dataset, protocol.name, runs):
         if row["n_train"] in wanted:
             curves = seen.setdefault((row["bits"], row["method"], row["run"]), {})
             curves.setdefault(row["metric"], {})[row["n_train"]] = row["value"]
@@ -265,6 +258,6 @@ def in_hindsight(
         if any(curves.get(name, {}).keys() != wanted for name in metrics):
             continue
         plain = {name.removesuffix(f"[{ties}]"): curve for name, curve in curves.items()}
-        for name, value in protocol.hindsight(plain, points).items():
+        for name, value in protocol.run_metrics(plain, points).items():
             groups.setdefault((bits, method, points[-1], name), []).append(value)
     return _summaries(groups)

@@ -3,22 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import Any
+from typing import Any, Literal, get_args
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from hashstream import hamming
 from hashstream.evaluate.inputs import check_codes, check_cutoffs, match_labels
 from hashstream.evaluate.ndcg import GradedCounter
 from hashstream.evaluate.ties import BLOCK, TiedRanking
 
-__all__ = ["Scores", "retrieval", "row_name"]
+__all__ = ["Scores", "Ties", "average_precision", "retrieval", "row_name"]
 
-TIES = ("aware", "paper")
+Ties = Literal["aware", "paper"]
+"""The order of items at the same distance; see `retrieval`."""
+
+TIES = get_args(Ties)
 
 
 def row_name(metric: str, ties: str) -> str:
-    """How a metric is called in a results file, where values under both rules may stand side by side.
+    """The name of a metric in a results file, which may have values under both rules for ties.
 
     >>> row_name("mAP@1000", "paper")
     'mAP@1000[paper]'
@@ -28,23 +32,33 @@ def row_name(metric: str, ties: str) -> str:
     return f"{metric}[{ties}]"
 
 
+def average_precision(hits: np.ndarray) -> np.ndarray:
+    """AP of given rankings, (q,): hits (q, n) bool says whether the item at each place is relevant; NaN if none is.
+
+    >>> average_precision(np.array([[True, False, True], [False, False, False]])).round(3)
+    array([0.833,   nan])
+    """
+    found = np.cumsum(hits, axis=1, dtype=np.int32)
+    total = np.where(hits, found / np.arange(1, hits.shape[1] + 1), 0.0).sum(axis=1)
+    return _over(total, found[:, -1], np.nan)
+
+
 class Scores(dict[str, float]):
-    """A dict of metrics that knows by which rule for ties it was made.
+    """A dict of metrics, with the rule for ties.
 
     ties: "aware" or "paper".
-    per_query: empty, or what `retrieval(..., per_query=True)` asked for.
+    per_query: arrays (q,) by name if `retrieval` was called with per_query=True, otherwise empty.
     """
 
     def __init__(
-        self, scores: dict[str, float], ties: str, per_query: dict[str, np.ndarray] | None = None
+        self, scores: dict[str, float], ties: Ties, per_query: dict[str, np.ndarray] | None = None
     ) -> None:
         super().__init__(scores)
         self.ties = ties
         self.per_query = per_query or {}
 
     def rows(self, **columns: Any) -> list[dict[str, Any]]:
-        """One row of a results file for each metric: the given columns, `metric` (which names the rule),
-        `value`.
+        """One row of a results file per metric: the given columns, `metric` (with the rule for ties), `value`.
 
         >>> Scores({"mAP": 0.5}, "aware").rows(method="FCOH", bits=32)
         [{'method': 'FCOH', 'bits': 32, 'metric': 'mAP[aware]', 'value': 0.5}]
@@ -56,19 +70,19 @@ class Scores(dict[str, float]):
 
 def retrieval(
     query_codes: np.ndarray,
-    query_labels: Any,
+    query_labels: ArrayLike,
     db_codes: np.ndarray,
-    db_labels: Any,
+    db_labels: ArrayLike,
     *,
     at: int | Iterable[int] = (1000,),
     radius: int | Iterable[int] = (2,),
     k: int | Iterable[int] = (1, 10, 100),
-    ties: str = "aware",
+    ties: Ties = "aware",
     n_bits: int | None = None,
     per_query: bool = False,
     n_threads: int | None = None,
 ) -> Scores:
-    """Rank the database by Hamming distance for each query, and say how good the rankings are.
+    """Rank the database by Hamming distance for each query, and compute metrics of the rankings.
 
     Parameters
     ----------
@@ -81,19 +95,19 @@ def retrieval(
         label. A missing label (None, NaN, NaT, pandas.NA; in a matrix, anywhere in its row) is equal to no label,
         another missing one included: such an item is never relevant, and such a query has no relevant item.
     at : int or several, at least 1
-        The N of mAP@N (and nDCG@N).
+        N of mAP@N (and nDCG@N).
     radius : int or several, at least 0
-        The R of precision@HR.
+        R of precision@HR.
     k : int or several, at least 1
-        The K of precision@K.
+        K of precision@K.
     ties : "aware" or "paper"
-        In which order items at the same distance come; see below.
+        The order of items at the same distance; see below.
     n_bits : int, optional
         Bits of a code; 8 * width by default.
     per_query : bool
         Keep each query's values in `.per_query` of the result.
     n_threads : int, optional
-        Threads to use; all cores that the process may use by default.
+        Number of threads; by default one per core that the process may use.
 
     Returns
     -------
@@ -105,13 +119,13 @@ def retrieval(
             items in the database). Queries without any relevant item have no AP and are left out of the mean.
         mAP@N
             The same over the first N places, divided by the number of relevant items *inside* the first N. A
-            query without a hit there is left out, not counted as 0; so mAP@N can exceed mAP, and a method
-            does not pay for queries that find nothing.
+            query without a hit there is left out, not counted as 0; so mAP@N can exceed mAP, and queries that
+            find nothing do not lower it.
         precision@HR
-            Share of relevant items among those at distance R or less, 0 where there are none that near. Mean
-            over all queries.
+            Share of relevant items among those at distance R or less, 0 if there are none. Mean over all
+            queries.
         precision@K
-            Relevant items in the first K places, divided by K (also where the database is smaller than K).
+            Relevant items in the first K places, divided by K (even if the database is smaller than K).
             Mean over all queries.
         nDCG, nDCG@N
             With indicator matrices only. DCG = sum over all (the first N) places i = 1, 2, ... of
@@ -124,31 +138,29 @@ def retrieval(
     ties="aware": every order of tied items is equally likely, and each metric is its expected value, computed
     exactly from the counts at each distance (`hashstream.evaluate.ties`). It does not depend on the order of
     the database. AP@N is the expectation of the ratio: where place N falls among tied items, the number of
-    hits to divide by is random too. Where some of a query's orders have no hit in the first N places, it
-    counts with the value E[AP@N | a hit] and the weight P(a hit). So mAP@N is the mean over all pairs of a
-    query and an order of its ties, those without a hit left out: the rule above, for every order instead of
-    one.
+    hits to divide by is random too. If some of a query's orders have no hit in the first N places, it counts
+    with the value E[AP@N | a hit] and the weight P(a hit). So mAP@N is the mean over all pairs of a query and
+    an order of its ties, those without a hit left out: the rule above, for every order instead of one.
 
     ties="paper": tied items stay in the order of the database, as a stable sort leaves them. This is the rule
-    of the public MATLAB evaluation of online hashing and of the tables made with it. The value depends on how
-    the database happens to be ordered; on one that is sorted by class it means nothing.
+    of the public MATLAB evaluation of online hashing and of the tables made with it. The value depends on the
+    order of the database; on one that is sorted by class it is meaningless.
 
-    Both rules agree where nothing is tied, and always on precision@H. The keys are the same for both; `.ties`
-    of the result names the rule, and so does each metric's name in `.rows(...)`, made for results files:
-    "mAP[aware]".
+    Both rules agree without ties, and always on precision@H. The keys are the same for both; `.ties` of the
+    result names the rule, and so do the metrics in `.rows(...)`: "mAP[aware]".
 
     `.per_query` has arrays of shape (q,): "AP", "AP@N" (NaN for a query without), "hit@N" (the weight of
     AP@N, which is 0 or 1 with ties="paper"), "precision@HR", "precision@K", and "nDCG", "nDCG@N" where there
     are.
 
-    Memory beside the input and the results: some arrays of a million elements, whatever q and n; with
-    indicator matrices, a few arrays of n elements too.
+    Memory besides input and results: some arrays of a million elements, independent of q and n; with
+    indicator matrices, also a few arrays of n elements.
 
     Examples
     --------
     >>> db = np.packbits([[0, 0, 0, 0], [0, 0, 0, 1], [0, 0, 1, 0], [1, 1, 1, 1]], axis=1)
     >>> scores = retrieval(db[:1], ["cat"], db, ["cat", "dog", "cat", "cat"], at=2, radius=1, k=2, n_bits=4)
-    >>> for name, value in scores.items():  # the places of items 1 and 2 are open
+    >>> for name, value in scores.items():  # items 1 and 2 are tied
     ...     print(f"{name:13} {value:.4f}")
     mAP           0.8611
     mAP@2         1.0000
@@ -167,8 +179,8 @@ def retrieval(
     db_codes, bits = check_codes(db_codes, "db_codes", n_bits)
     if query_codes.shape[1] != db_codes.shape[1]:
         raise ValueError(
-            f"query_codes have {query_codes.shape[1]} bytes a code and db_codes {db_codes.shape[1]}: "
-            "the same hash functions have to make both"
+            f"query_codes have {query_codes.shape[1]} bytes per code and db_codes {db_codes.shape[1]}: "
+            "both have to come from the same hash functions"
         )
     labels = match_labels(query_labels, db_labels, len(query_codes), len(db_codes))
     database = _Database(db_codes, labels[1], bits, labels[0], n_threads)
@@ -182,7 +194,7 @@ def retrieval(
 
 
 class _Database:
-    """What queries are compared with. Each method takes some queries and returns their values, by name."""
+    """The database that queries are ranked against. Each method returns the values of some queries, by name."""
 
     def __init__(
         self,
@@ -259,7 +271,7 @@ def _over(a: np.ndarray, b: np.ndarray, empty: float) -> np.ndarray:
 
 
 def _means(columns: dict[str, np.ndarray]) -> Iterator[tuple[str, float]]:
-    """The metrics, from each query's values: NaN is left out, AP@N weighted by the probability of a hit."""
+    """Means over queries, without NaN; AP@N is weighted by the probability of a hit."""
     for name, values in columns.items():
         if name.startswith("hit@"):
             continue

@@ -1,10 +1,9 @@
-"""Rankings with ties: what a metric is worth on average when tied items come in random order.
+"""Rankings with ties: the expected value of a metric when tied items come in random order.
 
-Hamming distances are small integers, so a query ranks a database as a few dozen groups of tied items, and a
-metric that looks at places is not defined until something is said about the order inside a group. Here every
-order of the tied items is equally likely, and a metric is its expected value. That value depends on two
-counts for each distance, items and relevant items, so no ranking is ever formed: the cost is one step for
-each distance, not for each item.
+Hamming distances are small integers, so a query ranks a database as a few dozen groups of tied items, and a metric that
+depends on places is not defined without a rule for the order inside a group. Here every order of the tied items is
+equally likely, and a metric is its expected value. It depends on two counts per distance, items and relevant items, so
+no ranking is ever formed: the cost is one step per distance, not per item.
 
 The symbols, for one group of tied items (a distance d with at least one item at it):
 
@@ -80,7 +79,7 @@ def group_sum(n0: np.ndarray, R0: np.ndarray, t: np.ndarray, r: np.ndarray) -> n
 
 
 def hypergeometric(t: np.ndarray, r: np.ndarray, m: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """How many of the r relevant items of a group of t are in its first m places, with what probability.
+    """The distribution of the number of relevant items, of r in a group of t, among its first m places.
 
     t, r, m: (q,) with 0 <= r <= t and 1 <= m <= t. Returns x and p, both (q, w): row i lists values x with
     probabilities p (0 where the row is padded), summing to 1. Values so far from the mode that all of them

@@ -1,10 +1,10 @@
-"""What `hashstream tune` does: try settings, and judge them by a part of the stream alone.
+"""Try settings of a method and compare them on a part of the stream alone, as `hashstream tune` does.
 
     from hashstream import FCOH, datasets, evaluate
 
-    field = evaluate.PreparedDataset.of(datasets.load("mnist"))
+    data = evaluate.PreparedDataset.of(datasets.load("mnist"))
     results = evaluate.Results(Path("tuning/results.csv"))
-    best = evaluate.tune("FCOH", FCOH, field, results, bits=32)[0]
+    best = evaluate.tune("FCOH", FCOH, data, results, bits=32)[0]
     best.settings, best.mean
 
 What is tried by default is the method's `tuning_grid`: for FCOH the powers of ten that the paper advises for lambda1,
@@ -20,12 +20,12 @@ from math import inf, isnan, nan
 from statistics import mean, stdev
 from typing import Any
 
-from hashstream.evaluate.bench import News, pending, run
+from hashstream.evaluate.bench import JobProgress, run
 from hashstream.evaluate.job import Job
 from hashstream.evaluate.protocols import PreparedDataset, Streamed, Validation, metric_row
 from hashstream.evaluate.results import Results
 
-__all__ = ["Trial", "check_metric", "jobs_of", "left", "trials", "tune"]
+__all__ = ["Trial", "check_metric", "jobs_of", "share_of_queries_seen", "trials", "tune"]
 
 Grid = Mapping[str, Sequence[Any]]
 """Values to try, by the parameter's name."""
@@ -33,11 +33,11 @@ Grid = Mapping[str, Sequence[Any]]
 
 @dataclass(frozen=True)
 class Trial:
-    """One choice of settings, and how it did.
+    """One choice of settings and its outcome.
 
-    settings: what differs from the method's defaults; empty for the defaults themselves.
-    values: the metric's value in each run that came to the end of the stream.
-    diverged: runs that did not.
+    settings: the differences from the method's defaults; empty for the defaults themselves.
+    values: the metric's value in each run that reached the end of the stream.
+    diverged: number of runs that did not.
     """
 
     settings: Mapping[str, Any] = field(default_factory=dict)
@@ -50,12 +50,12 @@ class Trial:
 
     @property
     def spread(self) -> float:
-        """Standard deviation over runs, NaN for one."""
+        """Standard deviation over runs; NaN for a single run."""
         return stdev(self.values) if len(self.values) > 1 else nan
 
 
 def trials(grid: Grid, settings: Mapping[str, Any] | None = None) -> list[dict[str, Any]]:
-    """Every combination of the grid's values, added to `settings`, and first `settings` as they are.
+    """Every combination of the grid's values, added to `settings`; `settings` alone come first.
 
     >>> trials({"a": (1, 2), "b": (3,)})
     [{}, {'a': 1, 'b': 3}, {'a': 2, 'b': 3}]
@@ -71,7 +71,7 @@ def trials(grid: Grid, settings: Mapping[str, Any] | None = None) -> list[dict[s
 
 
 def check_metric(by: str) -> None:
-    """ValueError where `by` is no metric that settings can be chosen by."""
+    """Raise ValueError if settings cannot be chosen by the metric `by`."""
     known = [metric for metric in Validation().metrics() if not metric.endswith("_seconds")]
     if by not in known:
         raise ValueError(f"by is {by!r}: it has to be one of {', '.join(known)}")
@@ -80,23 +80,22 @@ def check_metric(by: str) -> None:
 def jobs_of(
     name: str, method: Callable[..., Streamed], tried: Sequence[dict[str, Any]], *, bits: int, runs: int
 ) -> list[Job]:
-    """A job for each run of each of `trials`, run after run."""
+    """A job per run and trial, run by run."""
     return [Job(name, method, bits, run, one) for run in range(runs) for one in tried]
 
 
-def left(jobs: Sequence[Job], field: PreparedDataset, results: Results) -> list[Job]:
-    """Those jobs that the results do not have yet."""
-    protocol = Validation()
-    points = protocol.points(field)
-    return [
-        job for job in jobs if pending(job, field.dataset, points, results, protocol=protocol, ties="aware")
-    ]
+def share_of_queries_seen(data: PreparedDataset, runs: int) -> float:
+    """The share of a run's queries that were in the streams of the other runs (of one other, for a single run).
+
+    Run 0's queries are not in run 0's stream, but those of another run are other rows, and many of them are.
+    """
+    return 1.0 - (1 - data.setting.stream / len(data.y)) ** max(1, runs - 1)
 
 
 def tune(
     name: str,
     method: Callable[..., Streamed],
-    field: PreparedDataset,
+    data: PreparedDataset,
     results: Results,
     *,
     bits: int = 32,
@@ -105,34 +104,34 @@ def tune(
     runs: int = 1,
     by: str = "mAP",
     workers: int = 1,
-    watch: Callable[[News], None] | None = None,
+    watch: Callable[[JobProgress], None] | None = None,
 ) -> list[Trial]:
     """Measure every combination of settings under the protocol `Validation`, and return them, the best first.
 
-    name, method: what results call it, and what makes the hasher.
-    grid: values to try; by default the method's `tuning_grid`. The defaults, with `settings`, take part as well.
+    name, method: its name in the results, and the callable that returns the hasher.
+    grid: values to try; by default the method's `tuning_grid`. Its defaults, with `settings`, are tried as well.
     settings: the same in every trial.
-    by: the metric that decides, one of `Validation`'s. Ties between distances count as their mean over all orders, so
-        that nothing is won by the order of the database.
-    results, workers, watch: as in `run`; what the results have already is not measured again.
+    by: the metric that decides, one of `Validation`'s. Tied distances count as the mean over all orders, so the order
+        of the database has no influence.
+    results, workers, watch: as in `run`; nothing in the results is measured again.
 
-    A run that diverges is no reason to stop: trials with one come last.
+    Trials with a run that diverged come last.
     """
     protocol = Validation()
     check_metric(by)
     if grid is None:
         grid = getattr(method, "tuning_grid", {})
     if not grid:
-        raise ValueError(f"{name} has no tuning_grid: give a grid, as {{'batch_size': (50, 100)}}")
+        raise ValueError(f"{name} has no tuning_grid: pass grid= with the values to try")
     tried = trials(grid, settings)
     jobs = jobs_of(name, method, tried, bits=bits, runs=runs)
-    run(jobs, field, results, protocol=protocol, ties="aware", workers=workers, watch=watch)
-    (end,) = protocol.points(field)
+    run(jobs, data, results, protocol=protocol, ties="aware", workers=workers, watch=watch)
+    (end,) = protocol.points(data)
     metric = metric_row(by, "aware")
     found = {
         (row["method"], row["run"]): row["value"]
         for row in results.rows
-        if (row["dataset"], row["protocol"]) == (field.dataset, protocol.name)
+        if (row["dataset"], row["protocol"]) == (data.dataset, protocol.name)
         and (row["bits"], row["n_train"], row["metric"]) == (bits, end, metric)
     }
 

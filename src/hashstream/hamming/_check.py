@@ -1,41 +1,50 @@
-"""What every function of this room asks of its arguments."""
+"""Validation of arguments that several functions share."""
 
 from __future__ import annotations
 
 import os
 
 import numpy as np
+from numpy.typing import ArrayLike
 
-__all__ = ["MAX_WIDTH", "check_codes", "check_n_bits", "check_n_threads", "check_pair", "check_subset"]
+__all__ = [
+    "MAX_WIDTH",
+    "check_codes",
+    "check_k",
+    "check_n_bits",
+    "check_n_threads",
+    "check_pair",
+    "check_subset",
+]
 
 MAX_WIDTH = 128
 """Widest code in bytes."""
 
 
-def check_codes(codes: np.ndarray, name: str) -> np.ndarray:
-    """The codes as a C-contiguous array, copied only where they are not one already."""
+def check_codes(codes: ArrayLike, name: str) -> np.ndarray:
+    """Return the codes as a C-contiguous array, copied only if they are not one already."""
     codes = np.asarray(codes)
     if codes.dtype != np.uint8:
         raise ValueError(
             f"{name} must be packed codes of dtype uint8, got {codes.dtype}; see np.packbits(bits, axis=1)"
         )
     if codes.ndim != 2:
-        raise ValueError(f"{name} must be 2-D, one packed code a row, got shape {codes.shape}")
+        raise ValueError(f"{name} must be 2-D, one packed code per row, got shape {codes.shape}")
     if not 1 <= codes.shape[1] <= MAX_WIDTH:
-        raise ValueError(f"{name} must have 1 to {MAX_WIDTH} bytes a row, got {codes.shape[1]}")
+        raise ValueError(f"{name} must have 1 to {MAX_WIDTH} bytes per row, got {codes.shape[1]}")
     return np.ascontiguousarray(codes)
 
 
-def check_pair(queries: np.ndarray, codes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Both sides of a comparison, of the same width."""
+def check_pair(queries: ArrayLike, codes: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
+    """Return both sides of a comparison; their widths must be equal."""
     queries, codes = check_codes(queries, "queries"), check_codes(codes, "codes")
     if queries.shape[1] != codes.shape[1]:
-        raise ValueError(f"queries have {queries.shape[1]} bytes a row but codes have {codes.shape[1]}")
+        raise ValueError(f"queries have {queries.shape[1]} bytes per row but codes have {codes.shape[1]}")
     return queries, codes
 
 
-def check_subset(subset: np.ndarray | None, n_codes: int) -> np.ndarray | None:
-    """The allowed rows as ascending int64 row numbers without repetition; None stays None."""
+def check_subset(subset: ArrayLike | None, n_codes: int) -> np.ndarray | None:
+    """Return the allowed rows as ascending, distinct int64 row numbers; None stays None."""
     if subset is None:
         return None
     subset = np.asarray(subset)
@@ -44,7 +53,7 @@ def check_subset(subset: np.ndarray | None, n_codes: int) -> np.ndarray | None:
     if subset.dtype == np.bool_:
         if len(subset) != n_codes:
             raise ValueError(
-                f"a boolean subset needs one entry a code: got {len(subset)} for {n_codes} codes"
+                f"a boolean subset needs one entry per code: got {len(subset)} for {n_codes} codes"
             )
         return np.flatnonzero(subset).astype(np.int64, copy=False)
     if len(subset) == 0:
@@ -58,8 +67,14 @@ def check_subset(subset: np.ndarray | None, n_codes: int) -> np.ndarray | None:
     return rows if (rows[1:] > rows[:-1]).all() else np.unique(rows)
 
 
+def check_k(k: int) -> int:
+    if k < 1:
+        raise ValueError(f"k must be at least 1, got {k}")
+    return int(k)
+
+
 def check_n_bits(n_bits: int | None, width: int) -> int:
-    """The number of bits of a code; every bit of every byte where it is not given."""
+    """Return the number of bits per code; by default, every bit of every byte."""
     if n_bits is None:
         return 8 * width
     least, most = 8 * width - 7, 8 * width
@@ -69,7 +84,7 @@ def check_n_bits(n_bits: int | None, width: int) -> int:
 
 
 def check_n_threads(n_threads: int | None) -> int:
-    """The number of threads; every core that this process may use where it is not given."""
+    """Return the number of threads; by default, every core that this process may use."""
     if n_threads is None:
         if hasattr(os, "sched_getaffinity"):
             return len(os.sched_getaffinity(0))

@@ -1,4 +1,4 @@
-"""The compiled kernel where it is there, its NumPy twin where it is not."""
+"""The compiled kernel if it is available, otherwise its NumPy twin."""
 
 from __future__ import annotations
 
@@ -9,16 +9,13 @@ import numpy as np
 
 from hashstream.hamming import _kernel, _twin
 from hashstream.hamming._labels import Labels
+from hashstream.hamming._types import Part
 
-__all__ = ["Engine", "Part", "engine"]
-
-Part = tuple[int, np.ndarray, np.ndarray, np.ndarray]
-"""Codes (n, width) that are compared with a set of queries: its number, the codes, their slots (n,) uint32, and the
-rows of the dead, int64, both ascending."""
+__all__ = ["Engine", "engine"]
 
 
 class Engine(Protocol):
-    """What both can do. Codes are C-contiguous uint8; `rows` are ascending rows of codes, or None: all."""
+    """The functions of both. Codes are C-contiguous uint8; `rows` are ascending rows of codes, or None for all."""
 
     def distances(self, a: np.ndarray, b: np.ndarray, n_threads: int) -> np.ndarray:
         """(n, m) uint16."""
@@ -29,18 +26,18 @@ class Engine(Protocol):
         """Distances (q, min(k, n)) uint16 and rows of `codes` int64."""
 
     def parts(self, held: Sequence[Part]) -> Any:
-        """What `topk_parts` wants to know of sets of codes, which have to outlive it."""
+        """Prepare sets of codes for `topk_parts`; they have to outlive the result."""
 
     def topk_parts(
         self, known: Any, queries: np.ndarray, k: int, n_threads: int
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Distances (q, k) uint16 and slots int64, by (distance, slot), for queries (sets, q, width); at least k codes
-        are not dead."""
+        """Distances (q, k) uint16 and slots int64, by (distance, slot), for queries (sets, q, width); k is at most
+        the number of codes that are not removed."""
 
     def topk_signs(
         self, known: Any, values: np.ndarray, k: int, n_threads: int
     ) -> tuple[np.ndarray, np.ndarray] | None:
-        """The same for the signs of values (sets, q, r); None where a value is not finite."""
+        """The same for the signs of values (sets, q, r); None if a value is not finite."""
 
     def weighted(
         self,
@@ -58,8 +55,8 @@ class Engine(Protocol):
         of each query by ascending cost, and the sums of the first 0, 1, 2, ... of these costs."""
 
     def pack_signs(self, values: np.ndarray, codes: np.ndarray) -> bool:
-        """Fills codes (n, width) with the signs of values (n, r), both C-contiguous, and tells whether all values are
-        finite; if not, what is in `codes` is of no use."""
+        """Fill codes (n, width) with the signs of values (n, r), both C-contiguous. Returns whether all values are
+        finite; if not, the contents of `codes` are undefined."""
 
     def radius(
         self, queries: np.ndarray, codes: np.ndarray, radius: int, rows: np.ndarray | None, n_threads: int
@@ -77,8 +74,8 @@ class Engine(Protocol):
     def stable_scores(
         self, queries: np.ndarray, codes: np.ndarray, labels: Labels, cutoffs: np.ndarray, n_threads: int
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-        """Both histograms; the sum of precisions at relevant ranks (q,) float64; for each cutoff, an int64
-        rank, the same sum within it (q, c) float64 and the relevant codes within it (q, c) int64."""
+        """Both histograms; the sum of precisions at relevant ranks (q,) float64; the same sum within each cutoff, an
+        int64 rank, (q, c) float64; the relevant codes within each cutoff (q, c) int64."""
 
 
 engine: Engine

@@ -1,6 +1,6 @@
-"""The C kernel, called through ctypes, which releases the GIL. Arguments have been checked by the caller.
+"""The C kernel, called through ctypes, which releases the GIL. The caller has checked the arguments.
 
-Each function here has a twin of the same name and signature in `_twin`, that does the same with NumPy.
+Each function has a twin of the same name and signature in `_twin`, which does the same with NumPy.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import numpy as np
 
 from hashstream._native import lib
 from hashstream.hamming._labels import Labels
+from hashstream.hamming._types import Part
 
 __all__ = [
     "available",
@@ -52,7 +53,7 @@ class _Problem(ctypes.Structure):
 
 
 portable = False
-"""Tests set this, to run the portable C code on a machine that has the vector instructions."""
+"""Set by tests, to run the portable C code on a machine with vector instructions."""
 
 
 def _declare(lib: ctypes.CDLL) -> None:
@@ -86,7 +87,7 @@ if lib is not None:
 
 
 def available() -> bool:
-    """Whether the compiled kernel is there."""
+    """Whether the compiled kernel was built and loaded."""
     return lib is not None
 
 
@@ -154,8 +155,8 @@ class _Part(ctypes.Structure):
     )
 
 
-def parts(held: Sequence[tuple[int, np.ndarray, np.ndarray, np.ndarray]]) -> ctypes.Array[_Part]:
-    """Addresses only: the arrays must outlive it."""
+def parts(held: Sequence[Part]) -> ctypes.Array[_Part]:
+    """Addresses only: the arrays must outlive the result."""
     return (_Part * len(held))(
         *(
             _Part(codes.ctypes.data, slots.ctypes.data, dead.ctypes.data, len(codes), len(dead), which)
@@ -270,7 +271,7 @@ def stable_scores(
 
 
 def read(codes: np.ndarray, n_threads: int) -> int:
-    """Read all codes as one query would and add them up as words: what a search can at best cost."""
+    """Read all codes as one query would, and add them up as words: the lower bound of the cost of a search."""
     sums = np.zeros(max(1, n_threads), np.uint64)
     _library().hs_hamming_read(byref(_problem(codes[:1], codes, n_threads)), sums.ctypes.data)
     return int(sums.sum())

@@ -1,23 +1,24 @@
-"""Labels of queries and codes, in the two forms that the kernels read."""
+"""Labels of queries and codes, in the two forms that the engines read."""
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
 __all__ = ["Labels", "check_labels", "pack_labels"]
 
 
 class Labels(NamedTuple):
-    """1-D uint8 or int32 classes (relevant: equal), or 2-D uint64 bits (relevant: one is shared)."""
+    """1-D uint8 or int32 classes (relevant if equal), or 2-D uint64 bits (relevant if one is shared)."""
 
     queries: np.ndarray
     codes: np.ndarray
 
 
-def pack_labels(indicators: np.ndarray) -> np.ndarray:
-    """The (n, L) indicator matrix, anything non-zero is a label, as (n, ceil(L / 64)) uint64 words of bits.
+def pack_labels(indicators: ArrayLike) -> NDArray[np.uint64]:
+    """Pack an (n, L) indicator matrix, non-zero where an item has a label, into (n, ceil(L / 64)) uint64 words.
 
     >>> pack_labels(np.array([[1, 0, 1], [0, 0, 0]]))
     array([[5],
@@ -33,8 +34,8 @@ def pack_labels(indicators: np.ndarray) -> np.ndarray:
     return packed.view("<u8").astype(np.uint64, copy=False)
 
 
-def check_labels(labels: tuple[np.ndarray, np.ndarray], n_queries: int, n_codes: int) -> Labels:
-    """Labels as the user gave them, (query_labels, code_labels), in a form that the kernels read."""
+def check_labels(labels: tuple[ArrayLike, ArrayLike], n_queries: int, n_codes: int) -> Labels:
+    """Return (query_labels, code_labels), as the user gave them, in a form that the engines read."""
     if not isinstance(labels, tuple) or len(labels) != 2:
         raise ValueError("labels must be a pair (query_labels, code_labels)")
     queries, codes = np.asarray(labels[0]), np.asarray(labels[1])
@@ -45,7 +46,7 @@ def check_labels(labels: tuple[np.ndarray, np.ndarray], n_queries: int, n_codes:
         )
     for name, side, n in (("query", queries, n_queries), ("code", codes, n_codes)):
         if len(side) != n:
-            raise ValueError(f"{n} {name} labels are needed, one a row, got {len(side)}")
+            raise ValueError(f"{n} {name} labels are needed, one per row, got {len(side)}")
     return _classes(queries, codes) if queries.ndim == 1 else _indicators(queries, codes)
 
 
@@ -58,7 +59,7 @@ def _classes(queries: np.ndarray, codes: np.ndarray) -> Labels:
     low = min(int(queries.min()), int(codes.min()))
     high = max(int(queries.max()), int(codes.max()))
     if low < np.iinfo(np.int32).min or high > np.iinfo(np.int32).max:
-        # Only equality matters, so large numbers may as well be their position among all that occur.
+        # Only equality matters: replace large numbers by their position among all that occur.
         if queries.dtype != codes.dtype:  # NumPy's common type of int64 and uint64 is float64, which rounds
             queries, codes = queries.astype(object), codes.astype(object)
         position = np.unique(np.concatenate([queries, codes]), return_inverse=True)[1]
@@ -74,7 +75,9 @@ def _indicators(queries: np.ndarray, codes: np.ndarray) -> Labels:
             f"query labels have {queries.shape[1]} columns but code labels have {codes.shape[1]}"
         )
     if (queries.dtype == np.uint64) != (codes.dtype == np.uint64):
-        raise ValueError("packed (uint64) and unpacked indicator matrices do not mix")
+        raise ValueError(
+            "query and code labels must both be packed (uint64) or both be unpacked indicator matrices"
+        )
     if queries.dtype != np.uint64:
         queries, codes = pack_labels(queries), pack_labels(codes)
     elif queries.shape[1] == 0:

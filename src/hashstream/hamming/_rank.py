@@ -1,4 +1,4 @@
-"""How all codes lie around a query: histograms of distance, full rankings, scores of rankings."""
+"""Histograms of distances, full rankings, and scores of rankings."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
 from hashstream.hamming._check import check_n_bits, check_n_threads, check_pair
 from hashstream.hamming._engine import engine
@@ -15,16 +16,16 @@ __all__ = ["Histogram", "StableScores", "histogram", "rank", "stable_scores"]
 
 
 class Histogram(NamedTuple):
-    """How many codes lie at each distance from each query."""
+    """Number of codes at each distance from each query."""
 
     total: np.ndarray
     """(q, n_bits + 1) int64: codes at distance 0, 1, ..., n_bits."""
     relevant: np.ndarray | None
-    """(q, n_bits + 1) int64: those that share the query's label; None where no labels were given."""
+    """(q, n_bits + 1) int64: those that share the query's label; None if no labels were given."""
 
 
 class StableScores(NamedTuple):
-    """What a walk along each query's full ranking meets; see `stable_scores`."""
+    """Sums and counts along each query's full ranking; see `stable_scores`."""
 
     precision_sum: np.ndarray
     """(q,) float64: sum over the relevant codes of the precision at their rank; AP times `n_relevant`."""
@@ -47,16 +48,16 @@ class StableScores(NamedTuple):
 
 
 def histogram(
-    queries: np.ndarray,
-    codes: np.ndarray,
+    queries: ArrayLike,
+    codes: ArrayLike,
     *,
-    labels: tuple[np.ndarray, np.ndarray] | None = None,
+    labels: tuple[ArrayLike, ArrayLike] | None = None,
     n_bits: int | None = None,
     n_threads: int | None = None,
 ) -> Histogram:
-    """How many codes, and how many relevant ones, lie at each distance from each query.
+    """Count the codes, and the relevant ones, at each distance from each query.
 
-    This is all that metrics over random orders of tied codes need. Memory beside the result does not grow
+    Metrics that average over the orders of tied codes need nothing else. Apart from the result, memory does not grow
     with the number of queries or codes.
 
     Parameters
@@ -65,13 +66,13 @@ def histogram(
     codes : (n, width) uint8
         Packed codes.
     labels : (query_labels, code_labels), optional
-        What makes a code relevant to a query. Either classes, (q,) and (n,) integers: relevant if equal. Or
+        Which codes are relevant to a query. Either classes, (q,) and (n,) integers: relevant if equal. Or
         indicator matrices, (q, L) and (n, L), non-zero where an item has a label: relevant if one is shared.
-        A uint64 matrix is taken as already packed, 64 labels a word, as `pack_labels` makes it.
+        A uint64 matrix is taken as already packed by `pack_labels`, 64 labels per word.
     n_bits : int, optional
-        Bits of a code, which sets the number of distances counted; 8 * width by default.
+        Bits per code, which sets the number of distances; 8 * width by default.
     n_threads : int, optional
-        Threads to use; all cores that the process may use by default.
+        By default, all cores that the process may use.
 
     Returns
     -------
@@ -89,8 +90,8 @@ def histogram(
     return Histogram(_trim(total, bins), None if relevant is None else _trim(relevant, bins))
 
 
-def rank(queries: np.ndarray, codes: np.ndarray, *, n_threads: int | None = None) -> np.ndarray:
-    """All codes in the order of their distance to each query, equally distant codes by ascending row.
+def rank(queries: ArrayLike, codes: ArrayLike, *, n_threads: int | None = None) -> NDArray[np.int32]:
+    """Rank all codes by their distance to each query, equally distant codes by ascending row.
 
     Parameters
     ----------
@@ -98,7 +99,7 @@ def rank(queries: np.ndarray, codes: np.ndarray, *, n_threads: int | None = None
     codes : (n, width) uint8, n below 2**31
         Packed codes.
     n_threads : int, optional
-        Threads to use; all cores that the process may use by default.
+        By default, all cores that the process may use.
 
     Returns
     -------
@@ -115,9 +116,9 @@ def rank(queries: np.ndarray, codes: np.ndarray, *, n_threads: int | None = None
 
 
 def stable_scores(
-    queries: np.ndarray,
-    codes: np.ndarray,
-    labels: tuple[np.ndarray, np.ndarray],
+    queries: ArrayLike,
+    codes: ArrayLike,
+    labels: tuple[ArrayLike, ArrayLike],
     *,
     at: Sequence[int] = (),
     k: Sequence[int] = (),
@@ -125,10 +126,10 @@ def stable_scores(
     n_bits: int | None = None,
     n_threads: int | None = None,
 ) -> StableScores:
-    """Walk along each query's full ranking, tied codes by ascending row, and add up what metrics need.
+    """Sum what metrics need along each query's full ranking, tied codes by ascending row.
 
-    Neither the ranking nor a query x code matrix is ever formed: codes are counted by distance first, which
-    tells where the codes of each distance begin, and dealt their ranks in a second reading.
+    Neither the ranking nor a query x code matrix is formed. A first pass counts the codes at each distance, which gives
+    the rank at which each distance begins; a second pass gives each code its rank.
 
     Parameters
     ----------
@@ -144,7 +145,7 @@ def stable_scores(
     Returns
     -------
     StableScores
-        Sums and counts for each query, not yet divided by anything.
+        Sums and counts per query, not normalized.
 
     >>> codes = np.array([[0b1111], [0b0001], [0b0000], [0b0010]], np.uint8)
     >>> scores = stable_scores(np.array([[0]], np.uint8), codes, ([7], [7, 7, 8, 9]), k=(1, 2), radius=(1,))
@@ -180,7 +181,7 @@ def stable_scores(
 
 
 def _trim(counts: np.ndarray, bins: int) -> np.ndarray:
-    """Counts without the distances that codes of n_bits cannot have."""
+    """Drop the distances that codes of n_bits cannot have."""
     if counts[:, bins:].any():
-        raise ValueError(f"codes have ones beyond their {bins - 1} bits, in the fill of the last byte")
+        raise ValueError(f"codes have ones after their {bins - 1} bits, in the padding of the last byte")
     return counts[:, :bins]

@@ -1,7 +1,7 @@
-"""The NumPy twin of the C kernel: its oracle in the tests, and what serves where there is no compiler.
+"""The NumPy twin of the C kernel: its oracle in the tests, and the fallback where there is no compiler.
 
-Same functions, same checked arguments, same results as `_kernel`; `n_threads` is taken and not used. Queries
-are handled a few at a time, so that no more than about `TILE` distances exist at once.
+Same functions, same checked arguments, same results as `_kernel`; `n_threads` is ignored. Queries are processed in
+blocks, so that about `TILE` distances exist at once.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from hashstream.hamming._labels import Labels
+from hashstream.hamming._types import Part
 
 __all__ = [
     "distances",
@@ -31,7 +32,7 @@ BLOCK = 1 << 15
 
 
 def _words(codes: np.ndarray) -> np.ndarray:
-    """(n, width) bytes as (ceil(width / 8), n) uint64 words, filled up with zeros."""
+    """(n, width) bytes as (ceil(width / 8), n) uint64 words, padded with zeros."""
     n, width = codes.shape
     padded = np.zeros((n, -(-width // 8) * 8), np.uint8)
     padded[:, :width] = codes
@@ -47,7 +48,7 @@ def _compare(queries: np.ndarray, words: np.ndarray) -> np.ndarray:
 
 
 def _blocks(queries: np.ndarray, codes: np.ndarray) -> Iterator[tuple[slice, np.ndarray]]:
-    """Distances of all codes to a few queries after the other: (which queries, (q, n) uint16)."""
+    """Distances of all codes to one block of queries after another: (the block, (q, n) uint16)."""
     words = _words(codes)
     step = max(1, TILE // max(1, len(codes)))
     for start in range(0, len(queries), step):
@@ -56,7 +57,7 @@ def _blocks(queries: np.ndarray, codes: np.ndarray) -> Iterator[tuple[slice, np.
 
 
 def _relevance(labels: Labels, block: slice) -> np.ndarray:
-    """(q, n) bool: does a code share a label with the query?"""
+    """(q, n) bool: whether a code shares a label with the query."""
     wanted = labels.queries[block]
     if wanted.ndim == 1:
         equal: np.ndarray = wanted[:, None] == labels.codes[None, :]
@@ -102,19 +103,17 @@ def topk(
     return nearest, where if rows is None else rows[where]
 
 
-def parts(
-    held: Sequence[tuple[int, np.ndarray, np.ndarray, np.ndarray]],
-) -> Sequence[tuple[int, np.ndarray, np.ndarray, np.ndarray]]:
+def parts(held: Sequence[Part]) -> Sequence[Part]:
     return held
 
 
 def topk_parts(
-    known: Sequence[tuple[int, np.ndarray, np.ndarray, np.ndarray]],
+    known: Sequence[Part],
     queries: np.ndarray,
     k: int,
     n_threads: int,
 ) -> tuple[np.ndarray, np.ndarray]:
-    words = []  # a distance and a slot: their order is that of the words
+    words = []  # distance and slot in one word: sorting words sorts by (distance, slot)
     for which, codes, slots, dead in known:
         rows = np.delete(np.arange(len(codes)), dead)
         far, where = topk(queries[which], codes, k, rows, n_threads)
@@ -124,7 +123,7 @@ def topk_parts(
 
 
 def topk_signs(
-    known: Sequence[tuple[int, np.ndarray, np.ndarray, np.ndarray]],
+    known: Sequence[Part],
     values: np.ndarray,
     k: int,
     n_threads: int,
@@ -149,7 +148,7 @@ def weighted(
     far, where = np.empty((len(queries), k)), np.empty((len(queries), k), np.int64)
     total = np.empty(len(allowed))
     for i in range(len(queries)):
-        for start in range(0, len(allowed), BLOCK):  # of codes whose costs stay in the cache
+        for start in range(0, len(allowed), BLOCK):  # so that the costs stay in the cache
             block, sums = allowed[start : start + BLOCK], total[start : start + BLOCK]
             np.take(costs[i, 0], block[:, 0], out=sums)
             for j in range(1, block.shape[1]):

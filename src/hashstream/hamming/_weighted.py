@@ -1,31 +1,33 @@
-"""Which codes are near when some bits matter more than others."""
+"""The nearest codes when some bits matter more than others."""
 
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import ArrayLike
 
-from hashstream.hamming._check import check_codes, check_n_threads, check_subset
+from hashstream.hamming._check import check_codes, check_k, check_n_threads, check_subset
 from hashstream.hamming._engine import engine
+from hashstream.hamming._types import TopK
 
 __all__ = ["byte_costs", "weighted_topk"]
 
-BLOCK_BYTES = 16 << 20  # of tables that exist at once
+BLOCK_BYTES = 16 << 20  # of cost tables that exist at once
 
 
 def weighted_topk(
-    values: np.ndarray,
-    codes: np.ndarray,
+    values: ArrayLike,
+    codes: ArrayLike,
     k: int,
     *,
-    subset: np.ndarray | None = None,
+    subset: ArrayLike | None = None,
     n_threads: int | None = None,
-) -> tuple[np.ndarray, np.ndarray]:
+) -> TopK:
     """The k codes that agree best with real values: a bit that differs from a value's sign costs its magnitude.
 
     Parameters
     ----------
     values : (q, n_bits) float
-        What the codes of the queries are the signs of. Finite.
+        Real values of the queries, whose signs would be their codes. Finite.
     codes : (n, ceil(n_bits / 8)) uint8
         Packed codes.
     k, subset, n_threads
@@ -33,14 +35,12 @@ def weighted_topk(
 
     Returns
     -------
-    costs : (q, min(k, n)) float64
-        Ascending in each row.
-    indices : (q, min(k, n)) int64
-        Rows of `codes`; codes that cost the same by ascending row.
+    TopK
+        `distances` (q, min(k, n)) float64, the costs, and `indices` int64, rows of `codes`.
 
     >>> codes = np.array([[0b11000000], [0b01000000], [0b10000000]], np.uint8)
     >>> weighted_topk(np.array([[0.5, 2.0]]), codes, 2)
-    (array([[0. , 0.5]]), array([[0, 1]]))
+    TopK(distances=array([[0. , 0.5]]), indices=array([[0, 1]]))
     """
     values, codes = np.asarray(values), check_codes(codes, "codes")
     if values.ndim != 2 or -(-values.shape[1] // 8) != codes.shape[1]:
@@ -48,29 +48,27 @@ def weighted_topk(
     values = values.astype(np.float64, copy=False)
     if not np.isfinite(values).all():
         raise ValueError("values contain NaN or infinity")
-    if k < 1:
-        raise ValueError(f"k must be at least 1, got {k}")
-    rows, threads = check_subset(subset, len(codes)), check_n_threads(n_threads)
-    m = min(int(k), len(codes) if rows is None else len(rows))
+    k, rows, threads = check_k(k), check_subset(subset, len(codes)), check_n_threads(n_threads)
+    m = min(k, len(codes) if rows is None else len(rows))
     far, where = np.empty((len(values), m)), np.empty((len(values), m), np.int64)
     step = max(1, BLOCK_BYTES // (2048 * codes.shape[1]))
     for start in range(0, len(values), step):
         some = values[start : start + step]
         far[start : start + step], where[start : start + step] = engine.weighted(
-            np.packbits(some > 0, axis=1), codes, byte_costs(some), *by_cost(some), int(k), rows, threads
+            np.packbits(some > 0, axis=1), codes, byte_costs(some), *by_cost(some), k, rows, threads
         )
-    return far, where
+    return TopK(far, where)
 
 
 def byte_costs(values: np.ndarray) -> np.ndarray:
-    """What every value of every byte of a code costs: (q, width, 256) float64 from values (q, n_bits).
+    """Cost of every value of every byte of a code: (q, width, 256) float64 from values (q, n_bits).
 
-    Bits that fill up the last byte cost nothing.
+    Padding bits of the last byte cost nothing.
     """
     q, n_bits = values.shape
     width = -(-n_bits // 8)
     cost = np.zeros((q, 8 * width, 2))
-    cost[:, :n_bits, 0] = np.where(values > 0, values, 0)  # of a bit that is 0
+    cost[:, :n_bits, 0] = np.where(values > 0, values, 0)  # cost of a bit that is 0
     cost[:, :n_bits, 1] = np.where(values > 0, 0, -values)
     cost = cost.reshape(q, width, 8, 2)
     table = cost[:, :, 0]

@@ -115,7 +115,7 @@ class OnlineHasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
             delattr(fresh, name)
         fresh.check_parameters()
         X = check_finite(check_rows(fresh, X, first=True))
-        X, y = labelled(X, fresh._check_length(y, len(X)))
+        X, y = labelled(X, fresh.check_labels(y, len(X)))
         if not len(X):
             raise ValueError("y has no label: every entry is missing, so there is nothing to learn from")
         step = fresh._piece_rows()
@@ -174,7 +174,7 @@ class OnlineHasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
                 f"n_bits is {self.n_bits} now, but this model was fitted with {self.n_bits_}: call fit to start over"
             )
         X = check_finite(check_rows(self, X, first=first))
-        return X, self._check_length(y, len(X))
+        return X, self.check_labels(y, len(X))
 
     def learned(self, X: np.ndarray, y: np.ndarray | None) -> Self:
         """A hasher that has also learned from a batch: X and y as `check_batch` returns them.
@@ -189,13 +189,13 @@ class OnlineHasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         rng = self.rng_ if hasattr(self, "n_seen_") else as_generator(self.random_state)
 
         def learn(before: Self) -> Self:
-            learner = before.learner(rng)
+            learner = before._learner(rng)
             learner._learn_rows(X, y)
             return learner
 
         return on_one_thread(lambda: learn(self))
 
-    def learner(self, rng: np.random.Generator) -> Self:
+    def _learner(self, rng: np.random.Generator) -> Self:
         """A view that may learn: it has a copy of the generator, the only part of the state that is written into."""
         learner = self._view()
         learner.rng_ = copy_generator(rng)
@@ -231,13 +231,6 @@ class OnlineHasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
             self.check_parameters()
             self._checked = given
 
-    def _remember(self) -> dict[str, Any]:
-        """References to what was learned (which is never written into), for `_put_back`."""
-        return dict(self.__dict__)
-
-    def _put_back(self, before: dict[str, Any]) -> None:
-        self.__dict__ = before
-
     def copy(self) -> Self:
         """Another hasher that goes on from here: what one of them learns, the other does not see.
 
@@ -255,7 +248,8 @@ class OnlineHasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         """The largest number of rows that `_learn` is given at once."""
         return int(self.batch_size)
 
-    def _check_length(self, y: LabelsLike | None, n: int) -> np.ndarray | None:
+    def check_labels(self, y: LabelsLike | None, n: int) -> np.ndarray | None:
+        """y as an array with one label per row, or None; a ValueError where it cannot be. n : rows."""
         if y is None:
             if self.needs_labels:
                 raise ValueError(
@@ -289,6 +283,11 @@ class OnlineHasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
             view.version_, view.n_bits_, view.n_features_in_, view.dtype_, view.feature_map_, projection, project,
             model,
         )  # fmt: skip
+
+    @classmethod
+    def is_projection(cls) -> bool:
+        """True where the values of rows, after the feature map, are X @ projection_ and nothing else."""
+        return cls._project is OnlineHasher._project
 
     def decision_function(self, X: ArrayLike) -> np.ndarray:
         """Real values whose signs are the bits: (n, n_bits) float."""
@@ -346,11 +345,6 @@ class OnlineHasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
 
     def _project(self, X: np.ndarray) -> np.ndarray:
         return _product(self.projection_, X)
-
-    @classmethod
-    def is_projection(cls) -> bool:
-        """True where the values are X @ projection_ and nothing else."""
-        return cls._project is OnlineHasher._project
 
     # ---- for scikit-learn
 

@@ -63,7 +63,7 @@ class Encoder:
     def encode(self, X: np.ndarray) -> np.ndarray:
         """Codes, (n, ceil(n_bits / 8)) uint8, bits in the order of `np.packbits`; ValueError for NaN and infinity.
 
-        X is encoded block by block, so a memory-mapped X needs no more memory than its codes. Between two blocks, a
+        X is encoded block by block, so a memory-mapped X needs no more memory than its codes. After a whole block, a
         thread that waits for this core gets it: the system itself would let it wait for some ticks.
         """
         codes = np.empty((len(X), self.width), np.uint8)
@@ -85,7 +85,7 @@ class Encoder:
             with np.errstate(invalid="ignore", over="ignore"):
                 values = self._values(X[start : start + step])
             codes[start : start + step] = np.packbits(values > 0, axis=1)
-            if len(X) > step:
+            if len(values) == step:
                 let_others_run()
 
     def _encode_product(self, X: np.ndarray, codes: np.ndarray) -> None:
@@ -105,7 +105,7 @@ class Encoder:
                 if not hamming.pack_signs(product, some):
                     check_finite(block)
                     some[...] = np.packbits(product > 0, axis=1)
-                if n > step:
+                if len(block) == step:
                     let_others_run()
 
     def arrays(self) -> list[np.ndarray]:

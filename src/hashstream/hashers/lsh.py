@@ -78,7 +78,7 @@ class LSH(OnlineHasher):
     def of(cls, encoder: Encoder) -> LSH:
         """The functions of an encoder whose values are X @ projection, as a hasher that cannot learn."""
         held = cls(n_bits=encoder.n_bits)
-        held.n_bits_, held.version_, held.n_seen_ = encoder.n_bits, encoder.version, 0
+        held.n_bits_, held.version_, held.n_seen_ = encoder.n_bits, encoder.version, 1
         held.n_features_in_, held.dtype_ = encoder.n_features, encoder.dtype
         held.feature_map_, held.label_book_ = encoder.feature_map, LabelBook()
         assert encoder.projection is not None

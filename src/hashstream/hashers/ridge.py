@@ -300,14 +300,13 @@ class RidgeHash(CodewordHasher):
             raise ValueError(
                 "cannot merge: the feature maps differ, because they were fitted on different first batches"
             )
-        other = other._view()
+        other = other.copy()  # of one version, also where another thread learns meanwhile
+        return self._publish(lambda mine: on_one_thread(lambda: mine._merged(other)))
 
-        def merged(mine: Self) -> Self:
-            learner = mine.learner(mine.rng_)
-            learner._merge(other)
-            return learner
-
-        return self._publish(lambda mine: on_one_thread(lambda: merged(mine)))
+    def _merged(self, other: RidgeHash) -> Self:
+        learner = self._learner(self.rng_)
+        learner._merge(other)
+        return learner
 
     def _merge(self, other: RidgeHash) -> None:
         learned = np.argsort(other.class_rows_, kind="stable")[np.count_nonzero(other.class_rows_ < 0) :]

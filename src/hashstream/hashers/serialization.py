@@ -24,6 +24,7 @@ from safetensors import SafetensorError
 from safetensors.numpy import load as read_tensors
 from safetensors.numpy import save as write_tensors
 
+from hashstream._files import atomic_path
 from hashstream.hashers.base import OnlineHasher, state
 from hashstream.hashers.encoder import Encoder
 from hashstream.hashers.errors import FormatError
@@ -52,17 +53,10 @@ def save(hasher: OnlineHasher, path: str | os.PathLike[str]) -> None:
     declares them: nothing is saved that `load` would refuse.
     """
     raw = to_bytes(hasher)
-    path = Path(path)
-    part = path.with_name(f"{path.name}.{os.getpid()}.part")
-    try:
-        with part.open("xb") as file:
-            file.write(raw)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(part, path)
-    except BaseException:
-        part.unlink(missing_ok=True)
-        raise
+    with atomic_path(Path(path)) as part, part.open("xb") as file:
+        file.write(raw)
+        file.flush()
+        os.fsync(file.fileno())
 
 
 def to_bytes(hasher: OnlineHasher) -> bytes:

@@ -1,4 +1,4 @@
-"""REPRODUCE: the paper's tables and figures, beside what is measured here.
+"""REPRODUCE: the paper's tables and figures, compared with what is measured here.
 
 from hashstream import paper
 paper.run("table-map", dataset="digits", out="paper-digits")
@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from hashstream.paper.experiments import EXPERIMENTS
 from hashstream.paper.runner import Outcome, run
-from hashstream.paper.study import FULL, QUICK, Experiment, Scale, Section, Sheet, Study, Value
+from hashstream.paper.section import Experiment, Section, Sheet
+from hashstream.paper.study import FULL, QUICK, Scale, Study, Value
 
 __all__ = [
     "EXPERIMENTS",

@@ -1,4 +1,4 @@
-"""A report that a person can send on: one page with everything in it, and the same tables as Markdown."""
+"""The report: Markdown text, and one HTML page with the same text, the figures and the style sheet in it."""
 
 from __future__ import annotations
 
@@ -9,18 +9,20 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
-from hashstream.paper import origin
-from hashstream.paper.study import Section, Sheet, Study
-from hashstream.paper.stylesheet import STYLE
+from hashstream.paper import provenance
+from hashstream.paper.section import Section, Sheet
+from hashstream.paper.study import Study
 
 __all__ = ["About", "about", "markdown", "page"]
+
+STYLE = Path(__file__).with_name("report.css")
 
 
 @dataclass(frozen=True)
 class About:
     """Where a report comes from.
 
-    title: its first line. facts: name and text, as lines of a list. settings: a sheet of who took part, and how.
+    title: its first line. facts: name and text of each line of a list. settings: who took part, and how.
     """
 
     title: str
@@ -29,180 +31,129 @@ class About:
 
 
 def about(study: Study, command: str, out: Path | None = None) -> About:
-    """What a reader has to know to make the report again, or to doubt it.
+    """What a reader needs to know to reproduce the report, or to doubt it.
 
-    out: the folder with the record of measuring runs; by default that of the results.
+    out: the folder with the record of measurements; by default that of the results.
     """
-    setting, scale = study.field.setting, study.scale
+    setting, scale = study.data.setting, study.scale
     runs = "one run (seed 0)" if scale.runs == 1 else f"{scale.runs} runs (seeds 0 to {scale.runs - 1})"
     facts = [
         ("command", f"`{command}`"),
-        ("data", f"{study.dataset}, {origin.without_folders(study.data.source)}. {study.data.note}"),
+        ("data", f"{study.dataset}, {provenance.without_folders(study.source)}"),
         (
             "protocol",
-            f"{setting.per_class} queries of each class, never learned from; {setting.stream:,} training instances, "
-            f"once through; looks after {', '.join(f'{n:,}' for n in study.points)}; all other rows are searched",
+            f"{setting.per_class} queries per class, never learned from; {setting.stream:,} training instances in one "
+            f"pass; checkpoints after {', '.join(f'{n:,}' for n in study.checkpoints)}; all other rows are searched",
         ),
         ("scale", f"{scale.name}: {', '.join(map(str, scale.bits))} bits, {runs}"),
-        *origin.facts(study.results.path.parent if out is None else out, len(study.results.rows)),
+        *provenance.facts(study.results.path.parent if out is None else out, len(study.results.rows)),
     ]
-    return About(
-        f"Online hashing on {study.dataset}: the paper beside what is measured", tuple(facts), settings(study)
-    )
+    title = f"Online hashing on {study.dataset}: the paper compared with what is measured"
+    return About(title, tuple(facts), _settings(study))
 
 
-def settings(study: Study) -> Sheet:
+def _settings(study: Study) -> Sheet:
     """Who took part: the name in this report, the name in results.csv, and the parameters."""
     rows = []
     for one in study.contestants:
-        given = _parameters(one.method(n_bits=32))
-        text = ", ".join(f"{name}={value!r}" for name, value in given.items() if value is not None)
-        rows.append((one.title, one.label, text))
-    return Sheet(
-        "Who took part, with which parameters", ("in this report", "in results.csv", "settings"), tuple(rows)
-    )
+        hasher: Any = one.method(n_bits=32)
+        given = hasher.get_params(deep=False) if hasattr(hasher, "get_params") else {}
+        texts = [
+            f"{name}={value!r}"
+            for name, value in given.items()
+            if value is not None and name not in ("n_bits", "random_state")
+        ]
+        rows.append((one.title, one.label, ", ".join(texts)))
+    columns = ("in this report", "in results.csv", "settings")
+    return Sheet("Who took part, with which parameters", columns, tuple(rows))
 
 
-def _parameters(hasher: Any) -> dict[str, Any]:
-    found = hasher.get_params(deep=False) if hasattr(hasher, "get_params") else {}
-    return {name: value for name, value in found.items() if name not in ("n_bits", "random_state")}
+# ---- Markdown
 
+SUMMARY, MADE = "What holds, what does not", "How this was made"
 
 INTRODUCTION = (
-    "Each section sets what the paper (Lin et al., “Fast Class-wise Updating for Online Hashing”, TPAMI 2022) says "
-    "beside what one command measured. Figures are means over runs ± their standard deviation; where the paper prints "
-    "a figure for the same data, it stands below ours, with ours minus the paper's in brackets. The best of a column "
-    "is bold. FCOH (paper) has the paper's settings, FCOH (auto) our defaults, which choose their own step."
+    "Each section compares what the paper (Lin et al., “Fast Class-wise Updating for Online Hashing”, TPAMI 2022) says "
+    "with what one command measured. Figures are means over runs ± their standard deviation; where the paper prints a "
+    "figure for the same data, it is shown below ours, with ours minus the paper's in brackets. The best of a column "
+    "is bold. FCOH (paper) has the paper's settings, FCOH (auto) our defaults, which choose their own step size."
 )
 
 
-def page(sections: Sequence[Section], about: About, drawings: Mapping[str, str]) -> str:
-    """The report as one HTML file that needs no other. drawings: `<svg>` elements by the names of the figures."""
-    return "\n".join(_page(sections, about, drawings))
-
-
-def _page(sections: Sequence[Section], about: About, drawings: Mapping[str, str]) -> Iterator[str]:
-    yield "<!doctype html>"
-    yield f'<html lang="en"><head><meta charset="utf-8"><title>{escape(about.title)}</title>'
-    yield '<meta name="viewport" content="width=device-width, initial-scale=1">'
-    yield f"<style>{STYLE}</style></head><body><main>"
-    yield f'<h1>{escape(about.title)}</h1><p class="introduction">{_text(INTRODUCTION)}</p>'
-    yield '<div class="story"><h2>What holds, what does not</h2><ul>'
-    for section in sections:
-        link = f'<a href="#{escape(section.name)}">{_text(section.name)}</a>'
-        yield f"<li>{link}: <b>{section.verdict}</b>. {_text(_brief(section))}</li>"
-    yield "</ul></div>"
-    yield "<nav><h2>Contents</h2><ol>"
-    yield from (f'<li><a href="#{escape(s.name)}">{_text(s.title)}</a></li>' for s in sections)
-    yield '<li><a href="#about">How this was made</a></li></ol></nav>'
-    for section in sections:
-        yield f'<section id="{escape(section.name)}"><h2>{_text(section.title)}</h2>'
-        yield f'<div class="pair"><div><h3>What the paper says</h3><p>{_text(section.claim)}</p></div>'
-        yield f"<div><h3>What is measured here</h3><p>{_text(section.finding)}</p></div></div>"
-        for name in section.figures:
-            caption = section.captions.get(name, "")
-            yield f"<figure>{drawings[name]}<figcaption>{_text(caption)}</figcaption></figure>"
-        for sheet in section.sheets:
-            yield from _table(sheet)
-        if section.notes:
-            fresh, before = _new_notes(sections, section)
-            yield '<h3>Notes</h3><ul class="notes">'
-            yield from (f"<li>{_text(note)}</li>" for note in fresh)
-            for earlier, count in before:
-                link = f'<a href="#{escape(earlier.name)}">{_text(earlier.title)}</a>'
-                yield f"<li>{_of(count)} “{link}” {_holds(count)}</li>"
-            yield "</ul>"
-        yield "</section>"
-    yield '<section id="about"><h2>How this was made</h2><dl>'
-    yield from (f"<dt>{escape(name)}</dt><dd>{_text(text)}</dd>" for name, text in about.facts)
-    yield "</dl>"
-    yield from _table(about.settings)
-    yield "</section></main></body></html>\n"
-
-
-def _brief(section: Section) -> str:
-    """The finding in a line, its first sentence where nobody wrote one."""
-    return section.brief or section.finding.partition(". ")[0]
-
-
-def _new_notes(sections: Sequence[Section], section: Section) -> tuple[list[str], list[tuple[Section, int]]]:
-    """The notes that no earlier section has, and how many of the others each earlier section was the first to have."""
-    first: dict[str, Section] = {}
-    for one in sections:
-        for note in one.notes:
-            first.setdefault(note, one)
-    fresh = [note for note in section.notes if first[note] is section]
-    counts = [
-        (one, sum(first[note] is one for note in section.notes)) for one in sections if one is not section
-    ]
-    return fresh, [(one, count) for one, count in counts if count]
-
-
-def _of(count: int) -> str:
-    return "1 note of" if count == 1 else f"{count} notes of"
-
-
-def _holds(count: int) -> str:
-    return "holds here, too." if count == 1 else "hold here, too."
-
-
-def _table(sheet: Sheet) -> Iterator[str]:
-    yield f'<div class="wide"><table><caption>{_text(sheet.caption)}</caption><thead><tr>'
-    yield "".join(f'<th scope="col">{_text(column)}</th>' for column in sheet.columns)
-    yield "</tr></thead><tbody>"
-    for i, row in enumerate(sheet.rows):
-        cells = [f'<th scope="row">{_text(row[0])}</th>']
-        for j, cell in enumerate(row[1:], 1):
-            first, *more = (_text(line) for line in cell.split("\n"))
-            first = f"<strong>{first}</strong>" if (i, j) in sheet.best else first
-            text = "".join([first, *(f"<br><small>{line}</small>" for line in more)])
-            cells.append(f"<td>{text}</td>")
-        yield f"<tr>{''.join(cells)}</tr>"
-    yield "</tbody></table></div>"
-
-
-def _text(text: str) -> str:
-    """Escaped, with `code` between backticks."""
-    return re.sub(r"`([^`]+)`", r"<code>\1</code>", escape(text))
-
-
 def markdown(sections: Sequence[Section], about: About) -> str:
-    """The texts and tables of the report, with the figures by their files."""
+    """The report in Markdown, with links to the files of the figures."""
     return "\n".join(_markdown(sections, about))
 
 
 def _markdown(sections: Sequence[Section], about: About) -> Iterator[str]:
-    yield f"# {about.title}\n"
+    yield f"# {_text(about.title)}\n"
     yield f"{INTRODUCTION}\n"
-    yield "## What holds, what does not\n"
-    yield from (f"- {one.name}: **{one.verdict}**. {_brief(one)}" for one in sections)
+    yield f"## {SUMMARY}\n"
+    for one in sections:
+        brief = one.brief or one.finding.partition(". ")[0]
+        yield f"- {_link(one.name, one.title)}: **{one.verdict}**. {_text(brief)}"
     yield ""
     for section in sections:
-        yield f"## {section.title}\n"
-        yield f"**What the paper says.** {section.claim}\n"
-        yield f"**What is measured here.** {section.finding}\n"
+        yield f"## {_text(section.title)}\n"
+        yield f"**What the paper says.** {_text(section.claim)}\n"
+        yield f"**What is measured here.** {_text(section.finding)}\n"
         for name in section.figures:
-            yield f"![{section.captions.get(name, name)}](figures/{name}.png)\n"
+            yield f"![{_text(section.captions.get(name, name))}](figures/{name}.png)\n"
         for sheet in section.sheets:
-            yield from _markdown_table(sheet)
-        fresh, before = _new_notes(sections, section)
-        yield from (f"- {note}" for note in fresh)
-        yield from (f"- {_of(count)} “{earlier.title}” {_holds(count)}" for earlier, count in before)
+            yield from _table(sheet)
+        yield from _notes(sections, section)
         yield ""
-    yield "## How this was made\n"
-    yield from (f"- {name}: {text}" for name, text in about.facts)
+    yield f"## {MADE}\n"
+    yield from (f"- {name}: {_text(text)}" for name, text in about.facts)
     yield ""
-    yield from _markdown_table(about.settings)
+    yield from _table(about.settings)
 
 
-def _markdown_table(sheet: Sheet) -> Iterator[str]:
+def _text(text: str) -> str:
+    """Text in which nothing is taken for HTML or for a link.
+
+    >>> print(_text("OSH[paper](paper_compat=True) < 1"))
+    OSH[paper]\\(paper_compat=True) &lt; 1
+    """
+    return text.replace("<", "&lt;").replace("](", "]\\(")
+
+
+def _link(text: str, title: str) -> str:
+    return f"[{_text(text)}](#{_anchor(title)})"
+
+
+def _anchor(title: str) -> str:
+    """The anchor of a heading, as GitHub derives it.
+
+    >>> _anchor("mAP and precision@H2 for 8, 16 bits")
+    'map-and-precisionh2-for-8-16-bits'
+    """
+    return re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-")
+
+
+def _notes(sections: Sequence[Section], section: Section) -> Iterator[str]:
+    """The notes that no earlier section has, and links to the earlier sections that have the others."""
+    first: dict[str, Section] = {}
+    for one in sections:
+        for note in one.notes:
+            first.setdefault(note, one)
+    yield from (f"- {_text(note)}" for note in section.notes if first[note] is section)
+    for one in sections:
+        count = sum(first[note] is one for note in section.notes)
+        if one is not section and count:
+            notes = "1 note on" if count == 1 else f"{count} notes on"
+            applies = "applies" if count == 1 else "apply"
+            yield f"- {notes} “{_link(one.title, one.title)}” {applies} here, too."
+
+
+def _table(sheet: Sheet) -> Iterator[str]:
     def row(cells: Sequence[str]) -> str:
         return f"| {' | '.join(cells)} |"
 
     def plain(cell: str) -> str:
-        return cell.replace("|", "\\|").replace("<", "&lt;").replace("\n", "<br>")
+        return _text(cell).replace("|", "\\|").replace("\n", "<br>")
 
-    yield f"{sheet.caption}:\n"
+    yield f"{_text(sheet.caption)}:\n"
     yield row([plain(column) for column in sheet.columns])
     yield row(["---"] + ["---:"] * (len(sheet.columns) - 1))
     for i, cells in enumerate(sheet.rows):
@@ -212,3 +163,38 @@ def _markdown_table(sheet: Sheet) -> Iterator[str]:
             lines.append((f"**{first}**" if (i, j) in sheet.best else first) + mark + more)
         yield row(lines)
     yield ""
+
+
+# ---- HTML
+
+
+def page(report: str, drawings: Mapping[str, str]) -> str:
+    """The report in Markdown as one HTML file that needs no other.
+
+    drawings: `<svg>` elements by the names of the figures.
+    """
+    from markdown_it import MarkdownIt
+    from markdown_it.token import Token
+
+    parser = MarkdownIt("commonmark", {"html": False}).enable("table")
+    tokens = parser.parse(report)
+    for i, token in enumerate(tokens):
+        if token.type == "heading_open":
+            token.attrSet("id", _anchor(tokens[i + 1].content.replace("&lt;", "<")))
+        elif token.type == "table_open":  # the paragraph before a table is its caption
+            tokens[i - 3].tag = tokens[i - 1].tag = "caption"
+            tokens[i - 3 : i + 1] = [token, *tokens[i - 3 : i]]
+        elif token.children and [child.type for child in token.children] == ["image"]:
+            image = token.children[0]
+            caption = parser.renderInline(image.content)
+            name = Path(str(image.attrGet("src"))).stem
+            figure = f"<figure>{drawings[name]}<figcaption>{caption}</figcaption></figure>\n"
+            tokens[i - 1 : i + 2] = [Token("html_block", "", 0, content=text) for text in (figure, "", "")]
+    body = parser.renderer.render(tokens, parser.options, {})
+    body = re.sub(r"&lt;br&gt;(.*?)</td>", r"<br><small>\1</small></td>", body).replace("&lt;br&gt;", "<br>")
+    title = report.partition("\n")[0].removeprefix("# ").replace("&lt;", "<")
+    return (
+        f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><title>{escape(title)}</title>\n'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+        f"<style>\n{STYLE.read_text(encoding='utf-8')}</style></head><body><main>\n{body}</main></body></html>\n"
+    )

@@ -1,88 +1,72 @@
-"""What the paper's experiments have in common: a study measures into one results file, and shows sections made of it.
-
-An experiment has two halves. `measure` only adds rows to the study's results (nothing that is there already is
-measured again), `show` only reads them: every table and figure can be made anew from the rows alone.
-"""
+"""One data set, measured into one results file: what is measured already, what is missing, and what the rows say."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass, replace
 from dataclasses import field as default
 from statistics import mean, stdev
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any
+
+from threadpoolctl import threadpool_limits
 
 from hashstream import evaluate
-from hashstream.datasets import Dataset
-from hashstream.evaluate.protocols import Paper, PreparedDataset, Protocol, metric_row
-from hashstream.paper.lineup import Contestant, lineup
+from hashstream.datasets import CATALOGUE
+from hashstream.evaluate import Job, JobProgress
+from hashstream.evaluate.protocols import Paper, PreparedDataset, Protocol, Setting, metric_row
+from hashstream.hashers import DivergenceError
+from hashstream.paper.contestants import Contestant, contestants
 
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
-__all__ = [
-    "BITS",
-    "FULL",
-    "QUICK",
-    "Experiment",
-    "Figures",
-    "Scale",
-    "Section",
-    "Sheet",
-    "Study",
-    "Value",
-    "Verdict",
-    "quick",
-]
+__all__ = ["BITS", "FULL", "QUICK", "Measurement", "Scale", "Study", "Value", "quick"]
 
 BITS = (8, 16, 32, 48, 64, 128)
 """The paper's code lengths."""
 
-Watch = Callable[[evaluate.News], None]
+Watch = Callable[[JobProgress], None]
 Watching = Callable[[str, int, int], AbstractContextManager[Watch | None]]
-"""Given what begins, how many jobs and how many rows it has: the watch of `evaluate.run`, for as long as it lasts."""
+"""Opens a progress display, given a title, a number of jobs, and the number of rows that they learn together."""
 
 
 @dataclass(frozen=True)
 class Scale:
-    """How much of an experiment is run. What "quick" measures is a part of what "full" measures, row for row: methods
-    are fed in the same pieces however many looks are taken.
+    """How much of an experiment is run.
 
-    bits: code lengths. runs: seeds 0, 1, ... looks: which of the setting's checkpoints, as places in it.
+    bits: code lengths. runs: seeds 0, 1, ... checkpoints: indices into the setting's checkpoints, None for all.
+
+    The rows of a smaller scale are among those of a larger one: the stream is fed in the same pieces at both.
     """
 
     name: str
     bits: tuple[int, ...]
     runs: int
-    looks: tuple[int, ...] | None
+    checkpoints: tuple[int, ...] | None
 
-    def points(self, setting: evaluate.protocols.Setting) -> list[int]:
-        """The checkpoints at which this scale looks."""
+    def checkpoints_of(self, setting: Setting) -> list[int]:
         every = setting.checkpoints
-        return list(every) if self.looks is None else sorted({every[i] for i in self.looks})
+        return list(every) if self.checkpoints is None else sorted({every[i] for i in self.checkpoints})
 
 
-QUICK = Scale("quick", bits=(16, 32, 64), runs=1, looks=None)
-FULL = Scale("full", bits=BITS, runs=3, looks=None)
+QUICK = Scale("quick", bits=(16, 32, 64), runs=1, checkpoints=None)
+FULL = Scale("full", bits=BITS, runs=3, checkpoints=None)
 
 
-def quick(setting: evaluate.protocols.Setting) -> Scale:
-    """What is quick enough for a data set: all of it where it is tiny, three looks where looking takes long.
+def quick(setting: Setting) -> Scale:
+    """A scale that takes minutes: everything where the data set is tiny, three checkpoints where it is large.
 
-    >>> quick(evaluate.protocols.SETTINGS["digits"]).runs, quick(evaluate.protocols.SETTINGS["places205"]).looks
+    >>> quick(evaluate.protocols.SETTINGS["digits"]).runs, quick(evaluate.protocols.SETTINGS["places205"]).checkpoints
     (3, (0, 2, -1))
     """
     if setting.stream <= 2_000:
         return replace(FULL, name="quick")
-    return QUICK if setting.stream <= 20_000 else replace(QUICK, looks=(0, 2, -1))
+    return QUICK if setting.stream <= 20_000 else replace(QUICK, checkpoints=(0, 2, -1))
 
 
 @dataclass(frozen=True)
 class Value:
     """Mean and standard deviation (NaN for one run) of a metric over runs.
 
-    runs: one value for each run that has one. diverged: how many more there were that could not get so far.
+    runs: one value per run. diverged: the number of further runs that diverged before the metric could be measured.
 
     >>> print(Value((0.5, 0.7)), Value((0.5,)))
     0.600 ± 0.141 0.500
@@ -103,119 +87,102 @@ class Value:
 
     @property
     def counted(self) -> str:
-        """Whose mean this is where runs diverged, "" where none did: survivors may be better than all would be."""
+        """How many runs the mean is over where some diverged, otherwise "". Such a mean may flatter the method."""
         return f"{len(self.runs)} of {len(self.runs) + self.diverged} runs" if self.diverged else ""
+
+    @property
+    def told(self) -> str:
+        """The mean as it is given in a sentence."""
+        return f"{self.mean:.3f}" + (f" ({self.counted})" if self.counted else "")
 
     def __str__(self) -> str:
         return f"{self.mean:.3f}" + (f" ± {self.spread:.3f}" if len(self.runs) > 1 else "")
 
 
 @dataclass(frozen=True)
-class Sheet:
-    """A table of a report: `rows` have one cell for each of `columns`, text as it is to be read.
+class Measurement:
+    """A measurement that is not the streaming of a hasher through one of evaluate's protocols.
 
-    best: (row, column) of cells that the report sets in bold.
+    job: label, bits and run of its rows. n_train, metrics: its last rows; it is done where the results have them.
+    take: measures. Reports numbers of processed rows to the given function; returns n_train -> metric -> value.
     """
 
-    caption: str
-    columns: tuple[str, ...]
-    rows: tuple[tuple[str, ...], ...]
-    best: frozenset[tuple[int, int]] = frozenset()
-
-
-Verdict = Literal["holds", "holds in part", "only with our defaults", "does not hold", "undecided"]
-"""On a claim of the paper, as far as the rows of a study go."""
-
-Figures = dict[str, "Figure"]
-"""Figures of a section by file name without its ending, in the order in which the report shows them."""
-
-
-@dataclass(frozen=True)
-class Section:
-    """What an experiment shows.
-
-    claim: what the paper says, in a sentence or two. finding: what is measured here, made of the rows.
-    verdict: whether the claim holds here. brief: the finding in one line.
-    notes: why the two differ where that is known, what was left out, what the figures do not tell.
-    captions: a sentence for a figure, by its name.
-    """
-
-    name: str
-    title: str
-    claim: str
-    finding: str
-    sheets: tuple[Sheet, ...] = ()
-    figures: Figures = default(default_factory=dict)
-    captions: dict[str, str] = default(default_factory=dict)
-    notes: tuple[str, ...] = ()
-    verdict: Verdict = "undecided"
-    brief: str = ""
+    job: Job
+    n_train: int
+    metrics: tuple[str, ...]
+    take: Callable[[Callable[[int], None]], Mapping[int, Mapping[str, float]]]
 
 
 @dataclass(frozen=True)
 class Study:
     """One data set at one scale, and the results so far.
 
-    also: methods of the user's own by name, which take part wherever all methods do.
-    methods: the only ones to take part where all do; none for all of them.
-    workers: processes for jobs whose time does not matter. watching: how to show progress.
+    also: the user's own methods by name; they take part wherever all methods do.
+    methods: the names of the only methods that take part where all do; empty for all.
+    workers: processes for jobs that are not timed. watching: how to show progress.
+    source: where the data came from, for the report.
     """
 
-    data: Dataset
-    field: PreparedDataset
+    data: PreparedDataset
     results: evaluate.Results
     scale: Scale
     also: dict[str, Callable[..., Any]] = default(default_factory=dict)
     workers: int = 1
     watching: Watching = lambda what, jobs, rows: nullcontext(None)
     methods: tuple[str, ...] = ()
+    source: str = ""
     _found: dict[tuple[Any, ...], dict[int, float]] = default(default_factory=dict, repr=False)
     _read: list[int] = default(default_factory=lambda: [0], repr=False)
 
     @property
     def dataset(self) -> str:
-        return self.field.dataset
+        return self.data.dataset
 
     @property
-    def points(self) -> list[int]:
-        """The checkpoints of this scale; the last is the whole stream."""
-        return self.scale.points(self.field.setting)
+    def stream(self) -> int:
+        """The length of the stream."""
+        return self.data.setting.stream
+
+    @property
+    def checkpoints(self) -> list[int]:
+        """The checkpoints of this scale; the last is the end of the stream."""
+        return self.scale.checkpoints_of(self.data.setting)
 
     @property
     def contestants(self) -> list[Contestant]:
-        """Who takes part where all methods do; those of `also` always."""
-        everyone = lineup(self.dataset, self.also)
-        return [
-            one for one in everyone if not self.methods or one.name in self.methods or one.name in self.also
-        ]
+        """Who takes part where all methods do."""
+        wanted = {*self.methods, *self.also}
+        return [one for one in contestants(self.dataset, self.also) if not self.methods or one.name in wanted]
 
     @property
     def headline(self) -> str:
         """The metric that the paper reports for a data set: mAP, or mAP@1000 where there are many classes."""
-        return "mAP@1000" if self.dataset in ("places205", "tinyimagenet200") else "mAP"
+        return CATALOGUE[self.dataset].headline if self.dataset in CATALOGUE else "mAP"
+
+    # ---- measuring
 
     def measure(
         self,
         what: str,
-        jobs: Sequence[evaluate.Job],
+        jobs: Sequence[Job],
         *,
-        points: Sequence[int] | None = None,
+        checkpoints: Sequence[int] | None = None,
         protocol: Protocol | None = None,
         workers: int | None = None,
     ) -> None:
-        """Run those jobs that have something left to measure. `what` stands beside the bar."""
-        protocol, points = protocol or Paper(), list(points or self.points)
-        missing = {
-            i: left[-1]
-            for i, job in enumerate(jobs)
+        """Run the jobs that have a checkpoint left to measure. `what` is the title of the progress bar."""
+        protocol, points = protocol or Paper(), list(checkpoints or self.checkpoints)
+        missing = [
+            (job, left[-1])
+            for job in jobs
             if (left := evaluate.pending(job, self.dataset, points, self.results, protocol=protocol))
-        }
+        ]
         if not missing:
             return
-        with self.watching(what, len(missing), sum(missing.values())) as watch:
+        with self.watching(what, len(missing), sum(rows for _, rows in missing)) as watch:
             evaluate.run(
-                [jobs[i] for i in missing],
-                self.field,
+                [job for job, _ in missing],
+                self.data,
                 self.results,
                 protocol=protocol,
                 points=points,
@@ -223,8 +190,39 @@ class Study:
                 watch=watch,
             )
 
+    def measure_all(self, experiment: str, what: str, measurements: Sequence[Measurement]) -> None:
+        """Take the measurements whose rows are missing, one after the other and on one thread; add their rows.
+
+        A measurement whose hasher diverges adds nothing, and none is taken of a job that is known to have diverged.
+        """
+        missing = [one for one in measurements if self._is_missing(one, experiment)]
+        if not missing:
+            return
+        with self.watching(what, len(missing), sum(one.n_train for one in missing)) as watch:
+            tell = watch or (lambda news: None)
+            for one in missing:
+                job, left = one.job, one.n_train
+
+                def count(rows: int, job: Job = job) -> None:
+                    nonlocal left
+                    left -= rows
+                    tell(JobProgress(job, rows=rows))
+
+                found: Mapping[int, Mapping[str, float]] = {}
+                with suppress(DivergenceError), threadpool_limits(1):
+                    found = one.take(count)
+                for n_train, metrics in found.items():
+                    self.add(experiment, job.label, job.bits, job.run, n_train, **metrics)
+                tell(JobProgress(job, rows=left, done=True))
+
+    def _is_missing(self, one: Measurement, experiment: str) -> bool:
+        columns = one.job.columns(self.dataset, experiment)
+        return self.results.diverged(**columns) is None and not self.results.has(
+            one.metrics, **columns, n_train=one.n_train
+        )
+
     def add(self, experiment: str, label: str, bits: int, run: int, n_train: int, **metrics: float) -> None:
-        """Rows of an experiment with a protocol of its own, under its name."""
+        """Add rows of an experiment that has a protocol of its own, under the experiment's name."""
         columns = {"dataset": self.dataset, "protocol": experiment, "method": label, "bits": bits, "run": run}
         self.results.append(
             [
@@ -233,20 +231,22 @@ class Study:
             ]
         )
 
+    # ---- reading
+
     def values(
         self, label: str, metric: str, *, bits: int, n_train: int | None = None, protocol: str = "paper"
     ) -> Value | None:
-        """A metric (by its plain name) over the runs of this scale, None where nothing was measured.
+        """A metric (by its plain name) over the runs of this scale; None where nothing was measured.
 
-        n_train: by default the whole stream. Runs beyond the scale's, left from another, are not counted.
+        n_train: by default the whole stream. Further runs, which another scale may have left, do not count.
         """
-        n_train = self.field.setting.stream if n_train is None else n_train
+        n_train = self.stream if n_train is None else n_train
         found = self.by_run(label, metric, bits=bits, n_train=n_train, protocol=protocol)
         lost = set(self.divergences(label, bits, n_train, protocol)) - set(found)
         return Value(tuple(found.values()), len(lost)) if found else None
 
     def divergences(self, label: str, bits: int, until: int, protocol: str = "paper") -> dict[int, int]:
-        """Run -> after how many rows a method could not go on, for the scale's runs that did not get to `until`."""
+        """Run -> rows after which it diverged, for the runs of this scale that diverged before `until` rows."""
         columns = {"dataset": self.dataset, "protocol": protocol, "method": label, "bits": bits}
         ends = {run: self.results.diverged(**columns, run=run) for run in range(self.scale.runs)}
         return {run: end for run, end in ends.items() if end is not None and end < until}
@@ -254,39 +254,12 @@ class Study:
     def by_run(
         self, label: str, metric: str, *, bits: int, n_train: int, protocol: str = "paper"
     ) -> dict[int, float]:
-        """What `values` summarises: run -> value, in the order of the runs."""
+        """Run -> value, in the order of the runs: what `values` summarises."""
         name = metric_row(metric, "paper") if protocol == "paper" else metric
-        for row in self.results.rows[
-            self._read[0] :
-        ]:  # each row is filed once, however many tables ask for it
+        for row in self.results.rows[self._read[0] :]:  # each row is indexed once
             if row["dataset"] == self.dataset:
                 key = (row["protocol"], row["method"], row["bits"], row["n_train"], row["metric"])
                 self._found.setdefault(key, {})[row["run"]] = row["value"]
         self._read[0] = len(self.results.rows)
         found = self._found.get((protocol, label, bits, n_train, name), {})
         return {run: found[run] for run in sorted(found) if run < self.scale.runs}
-
-    def rows(self, protocol: str, metrics: Iterable[str]) -> list[dict[str, Any]]:
-        """The results' rows of this data set and the scale's runs under a protocol, run after run."""
-        wanted = set(metrics)
-        return sorted(
-            (
-                row
-                for row in self.results.rows
-                if row["dataset"] == self.dataset
-                and row["protocol"] == protocol
-                and row["metric"] in wanted
-                and row["run"] < self.scale.runs
-            ),
-            key=lambda row: row["run"],
-        )
-
-
-@dataclass(frozen=True)
-class Experiment:
-    """A table or figure of the paper. `what` is a line for `--help`."""
-
-    name: str
-    what: str
-    measure: Callable[[Study], None]
-    show: Callable[[Study], Section]

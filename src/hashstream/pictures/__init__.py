@@ -1,18 +1,31 @@
-"""Figures made of results. They are `Figure` objects of their own: no pyplot, no state, no display needed."""
+"""Figures of results, as matplotlib `Figure` objects: no pyplot, no global state, no display needed.
+
+They need the extra `hashstream[plots]`; matplotlib is imported when the first figure is drawn.
+"""
 
 from hashstream.pictures.demo import learning_curves, neighbour_grid
 from hashstream.pictures.export import save, svg
+from hashstream.pictures.figure import (
+    INK,
+    heading,
+    logarithmic,
+    new_figure,
+    tidy,
+    under,
+)
 from hashstream.pictures.lines import line_panels
-from hashstream.pictures.styles import COLOURS, Style, heading, logarithmic, style, tidy, under
+from hashstream.pictures.styles import COLOURS, Style, style
 
 __all__ = [
     "COLOURS",
+    "INK",
     "Style",
     "heading",
     "learning_curves",
     "line_panels",
     "logarithmic",
     "neighbour_grid",
+    "new_figure",
     "save",
     "style",
     "svg",

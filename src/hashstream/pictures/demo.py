@@ -1,4 +1,4 @@
-"""The two pictures of `hashstream demo`."""
+"""The two figures of `hashstream demo`."""
 
 from __future__ import annotations
 
@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from hashstream.pictures.styles import COLOURS, INK, PALE
+from hashstream.pictures.figure import INK, PALE, SOFT, new_figure
+from hashstream.pictures.lines import spread
+from hashstream.pictures.styles import COLOURS
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -31,14 +33,11 @@ def learning_curves(
 ) -> Figure:
     """mAP against training instances, each line named at its end.
 
-    curves: for each method its points (n_train, mAP). untrained: the name and mAP of what does not learn, a
-    level line. above: the name and points of a pale line to compare with; the gap below it is filled down to the first
-    curve. event: where something happened, and what.
+    curves: method -> points (n_train, mAP). untrained: name and mAP of a method that does not learn, a level line.
+    above: name and points of a pale line; the gap between it and the first curve is filled. event: n_train and name of
+    an event.
     """
-    from matplotlib.figure import Figure
-    from matplotlib.ticker import FuncFormatter
-
-    figure = Figure(figsize=(7.5, 4.4), layout="constrained")
+    figure = new_figure(7.5, 4.4)
     axes = figure.add_subplot()
     last = max(n for points in curves.values() for n, _ in points)
     name, level = untrained
@@ -63,7 +62,7 @@ def learning_curves(
             color=colour,
         )
         ends[method] = value[-1]
-    for label, place in _apart(ends, 0.07).items():
+    for label, place in spread(ends, 0.14, 1.0).items():
         axes.annotate(
             f"{label}\n{ends[label]:.3f}",
             (last, place),
@@ -76,7 +75,7 @@ def learning_curves(
         )
     axes.set_xlim(0, last)
     axes.set_ylim(0, 1)
-    axes.xaxis.set_major_formatter(FuncFormatter(lambda n, _: f"{n:,.0f}"))
+    axes.xaxis.set_major_formatter(lambda n, _: f"{n:,.0f}")
     axes.set_xlabel(unit)
     axes.set_ylabel("mAP")
     axes.grid(axis="y", color=PALE, linewidth=0.8)
@@ -91,7 +90,7 @@ def learning_curves(
 def _draw_above(
     axes: Axes, name: str, points: Sequence[tuple[int, float]], first: Sequence[tuple[int, float]]
 ) -> None:
-    """A pale line, the gap between it and the first curve filled, and its name above."""
+    """Draw the pale line, the gap below it, and its name."""
     n, value = np.array(points, float).T
     below = np.array(first, float)[:, 1]
     axes.fill_between(n, below, value, color=COLOURS["AdaptHash"], alpha=0.25, linewidth=0)
@@ -99,23 +98,14 @@ def _draw_above(
     axes.annotate(name, (n[0], value.max()), (0, 10), textcoords="offset points", color=COLOURS["AdaptHash"])
 
 
-def _apart(values: Mapping[str, float], least: float) -> dict[str, float]:
-    """Heights for labels, moved up where two would overlap."""
-    placed: dict[str, float] = {}
-    below = -np.inf
-    for name in sorted(values, key=lambda name: values[name]):
-        below = placed[name] = max(values[name], below + 2 * least)
-    return placed
-
-
 def _head(axes: Axes, title: str, subtitle: str) -> None:
-    """Two lines above the axes, flush with their left side; the layout makes room for them."""
-    looks: tuple[tuple[str, float, dict[str, Any]], ...] = (
+    """Two lines above the axes, aligned with their left side; the layout makes room for them."""
+    styles: tuple[tuple[str, float, dict[str, Any]], ...] = (
         (title, 30, {"fontsize": 13, "fontweight": "bold", "color": INK}),
-        (subtitle, 14, {"fontsize": 9.5, "color": "#555555"}),
+        (subtitle, 14, {"fontsize": 9.5, "color": SOFT}),
     )
-    for text, above, look in looks:
-        axes.annotate(text, (0, 1), (0, above), xycoords="axes fraction", textcoords="offset points", **look)
+    for text, above, style in styles:
+        axes.annotate(text, (0, 1), (0, above), xycoords="axes fraction", textcoords="offset points", **style)
 
 
 def neighbour_grid(
@@ -128,19 +118,19 @@ def neighbour_grid(
     title: str,
     subtitle: str,
 ) -> Figure:
-    """One row for each query: the query, set apart, and its nearest neighbours, nearest first.
+    """One row per query: the query, and its nearest neighbours, nearest first.
 
     queries: (q, height, width) images. neighbours: (q, k, height, width). query_labels: (q,),
     neighbour_labels: (q, k). distances: (q, k), written under each neighbour. A neighbour of the query's
-    class has a green frame, any other a red, broken one.
+    class has a green frame, any other a dashed red one.
     """
-    from matplotlib.figure import Figure
-    from matplotlib.patches import Rectangle
 
     q, k = distances.shape
     cell, row, gap = 1.16, 1.38, 0.55  # an image is 1 wide
     width, height = 1 + gap + k * cell, q * row
-    figure = Figure(figsize=(0.62 * width, 0.62 * height + 1.0), layout="constrained")
+    figure = new_figure(0.62 * width, 0.62 * height + 1.0)
+    from matplotlib.patches import Rectangle
+
     axes = figure.add_subplot()
     lightest, darkest = (
         float(min(queries.min(), neighbours.min())),
@@ -179,7 +169,7 @@ def neighbour_grid(
                 ha="center",
                 va="top",
                 fontsize=8,
-                color="#555555" if same else OTHER,
+                color=SOFT if same else OTHER,
                 fontweight="normal" if same else "bold",
             )
     axes.text(0.5, height + 0.02, "query", ha="center", va="bottom", fontsize=9, color=INK)

@@ -1,4 +1,4 @@
-"""Figures as files, and as elements of a page."""
+"""Figures as files, and as elements of an HTML page."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ SHORTER = (
     (r"\s*\n\s*", "\n"),
     (r"(<g/>|<g>\s*</g>|<defs>\s*</defs>)\n", ""),
 )
-"""What nobody sees and what can be said once: patterns, and what stands in their place."""
+"""Patterns that shorten an SVG file without changing its appearance, and their replacements."""
 
 
 def svg(figure: Figure, name: str) -> str:
-    """The figure as an `<svg>` element to put into a page: text as text, and ids that begin with `name`.
+    """The figure as an `<svg>` element of an HTML page: text as text, and ids that begin with `name`.
 
-    Written short: a report has many.
+    It is shortened, since a report has many.
     """
     import matplotlib
 
@@ -45,7 +45,7 @@ def svg(figure: Figure, name: str) -> str:
     text = re.sub(r'(?<= d=")[^"]*', lambda path: re.sub(r"\s*([A-Za-z])\s*", r"\1", path[0]), text)
     text = re.sub(
         r"<[^>]+>", lambda tag: re.sub(r"-?\d+\.\d{3,}", _short, tag[0]), text
-    )  # not what is written
+    )  # in tags only, not in text
     text = re.sub(r'( id="|url\(#|href="#)', rf"\1{name}-", text)
     opening, closing, rest = text.partition(">")
     size = re.search(r'viewBox="0 0 ([\d.]+)', opening)
@@ -56,7 +56,8 @@ def svg(figure: Figure, name: str) -> str:
 
 
 def _short(found: re.Match[str]) -> str:
-    """
+    """A number with as many digits as can be seen.
+
     >>> [re.sub(".+", _short, number) for number in ("123.456", "0.015625", "7.0")]
     ['123.5', '0.0156', '7']
     """
@@ -65,14 +66,14 @@ def _short(found: re.Match[str]) -> str:
 
 
 def save(figure: Figure, folder: Path, name: str) -> str:
-    """NAME.svg and NAME.png into a folder that is there; what `svg` gives comes back."""
+    """Write NAME.svg and NAME.png into an existing folder; returns the result of `svg`."""
     from PIL import Image
 
     element = svg(figure, name)
     (folder / f"{name}.svg").write_text(element, encoding="utf-8")
     pixels = BytesIO()
     figure.savefig(pixels, format="png", dpi=120)
-    # Lines and letters have few colours: a palette takes a third of the room, and nobody sees it.
+    # Lines and letters have few colours: a palette takes a third of the space without a visible difference.
     few = Image.open(pixels).convert("RGB").quantize(128, dither=Image.Dither.NONE)
     few.save(folder / f"{name}.png", optimize=True)
     return element

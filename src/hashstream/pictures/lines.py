@@ -1,4 +1,4 @@
-"""Lines of many methods in several panels, each named where it ends."""
+"""Panels of lines, one line per method, each named at its right end."""
 
 from __future__ import annotations
 
@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from hashstream.pictures.styles import INK, Style, heading, style, tidy, under
+from hashstream.pictures.figure import INK, SOFT, heading, new_figure, tidy, under
+from hashstream.pictures.styles import Style, style
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = ["line_panels"]
+__all__ = ["line_panels", "spread"]
 
 Points = Sequence[tuple[float, float]]
 
@@ -30,22 +31,15 @@ def line_panels(
     marks: Mapping[str, Mapping[str, Points]] | None = None,
     note: str = "",
 ) -> Figure:
-    """One panel for each entry, its lines named at their right ends, all panels on one scale.
+    """Panels with a common y axis.
 
-    panels: panel's title -> line's title -> points (x, y); titles of lines are styled by `style`.
-    in_turn: the values of x stand side by side at equal distances, as 8, 16, 32, 48, 64, 128 bits do.
-    marks: crosses to draw into panels, in the colours of the lines with these titles.
-    note: a sentence below the panels.
+    panels: title of a panel -> title of a line -> points (x, y); a line has the `style` of its title.
+    in_turn: the values of x are drawn at equal distances, as 8, 16, 32, 48, 64, 128 bits are.
+    marks: crosses, in the same form as `panels`. note: a sentence below the panels.
     """
-    from matplotlib.figure import Figure
-    from matplotlib.layout_engine import ConstrainedLayoutEngine
-
     rows = -(-len(panels) // columns)
     columns = min(columns, len(panels))
-    figure = Figure(
-        figsize=(0.3 + 3.75 * columns, 0.75 + 2.75 * rows),
-        layout=ConstrainedLayoutEngine(w_pad=0.1, h_pad=0.08),
-    )
+    figure = new_figure(0.3 + 3.75 * columns, 0.75 + 2.75 * rows, w_pad=0.1, h_pad=0.08)
     grid = figure.subplots(rows, columns, squeeze=False, sharey=True)
     every = [point for lines in panels.values() for points in lines.values() for point in points]
     every += [p for lines in (marks or {}).values() for points in lines.values() for p in points]
@@ -83,33 +77,33 @@ def line_panels(
         axes.remove()
     heading(figure, f"{title}\n", 13)
     under(figure, note)
-    figure.text(0.01, 1 - 0.44 / figure.get_figheight(), subtitle, fontsize=9, color="#555555", va="center")
+    figure.text(0.01, 1 - 0.44 / figure.get_figheight(), subtitle, fontsize=9, color=SOFT, va="center")
     return figure
 
 
-def _draw_line(axes: Axes, points: Points, look: Style) -> None:
+def _draw_line(axes: Axes, points: Points, drawn: Style) -> None:
     if not points:
         return
     n, value = zip(*points, strict=True)
-    apart = max(1, -(-len(points) // 6))  # a few markers tell lines apart, one for each point hides them
+    apart = max(1, -(-len(points) // 6))  # a few markers tell lines apart; one per point would hide them
     axes.plot(
         n,
         value,
-        color=look.colour,
-        linestyle=look.dashes,
+        color=drawn.colour,
+        linestyle=drawn.dashes,
         linewidth=1.7,
-        marker=look.marker,
+        marker=drawn.marker,
         markersize=4.5,
         markevery=apart,
-        markerfacecolor="white" if look.hollow else look.colour,
+        markerfacecolor="white" if drawn.hollow else drawn.colour,
         clip_on=False,
         zorder=3,
     )
 
 
 def _name_ends(axes: Axes, ends: Mapping[str, float], gap: float) -> None:
-    """Names to the right of the axes, at heights as near to the ends of the lines as they can be read."""
-    places = _spread(ends, gap, 1.0)
+    """Names to the right of the axes, as near to the ends of the lines as they stay readable."""
+    places = spread(ends, gap, 1.0)
     for line, at in ends.items():
         colour = style(line).colour
         axes.plot(
@@ -132,10 +126,10 @@ def _name_ends(axes: Axes, ends: Mapping[str, float], gap: float) -> None:
         )
 
 
-def _spread(values: Mapping[str, float], gap: float, top: float) -> dict[str, float]:
-    """Places as near to the values as they can be with `gap` between any two, below `top` where there is room.
+def spread(values: Mapping[str, float], gap: float, top: float) -> dict[str, float]:
+    """Positions as near to the values as possible with at least `gap` between any two, and below `top` if they fit.
 
-    >>> _spread({"a": 0.5, "b": 0.51, "c": 0.0}, 0.1, 1.0)
+    >>> spread({"a": 0.5, "b": 0.51, "c": 0.0}, 0.1, 1.0)
     {'c': 0.0, 'a': 0.455, 'b': 0.555}
     """
     groups: list[tuple[list[str], list[float]]] = []
@@ -154,6 +148,6 @@ def _spread(values: Mapping[str, float], gap: float, top: float) -> dict[str, fl
 
 
 def _first(wanted: Sequence[float], gap: float, top: float) -> float:
-    """Where the lowest of a group of neighbours goes so that the group lies around where it wants to be."""
+    """The position of the lowest of a group of neighbours, such that the group is centred on its values."""
     middle = float(np.mean(wanted)) - gap * (len(wanted) - 1) / 2
     return min(max(middle, 0.0), top - gap * (len(wanted) - 1))

@@ -59,11 +59,11 @@ def not_opened(path: Path, error: OSError, *, write: bool) -> TableError:
 
 
 class SegmentMissing(TableError):
-    """A file of features is not there; for a reader, since a writer has written the folder anew meanwhile."""
+    """A file of features is missing; a reader may find that because a writer has compacted the table meanwhile."""
 
 
 class Overtaken(Exception):
-    """What was looked up belongs to another state than the manifest's, which has moved on: look again."""
+    """Slots were renumbered, or commits were added, since the state that was asked about: reload and ask again."""
 
 
 class TableLocked(TableError):

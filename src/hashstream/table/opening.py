@@ -1,186 +1,171 @@
-"""`HashTable.open`: what has to be true before a table is one."""
+"""From a path and a hasher to a storage and its state: what must be true before a table is opened."""
 
 from __future__ import annotations
 
 import copy
+import os
 import warnings
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any, Literal
 
 import numpy as np
 
 from hashstream.hashers import OnlineHasher
 from hashstream.hashers.validation import check_count
-from hashstream.table.codes import View
-from hashstream.table.encoders import encoder_checksum, frozen
 from hashstream.table.errors import SegmentMissing, TableError
-from hashstream.table.folder import MANIFEST, FolderStore
-from hashstream.table.integrity import refusing
-from hashstream.table.making import make_folder
-from hashstream.table.policies import Every, Policy, Projected
-from hashstream.table.recovery import Recovered, recover
-from hashstream.table.reservoir import MAX_SIZE, Reservoir
-from hashstream.table.store import Store
+from hashstream.table.policies import Policy, parse
+from hashstream.table.settings import Settings
+from hashstream.table.state.sample import MAX_SIZE
+from hashstream.table.state.state import State
+from hashstream.table.storage.base import Storage
+from hashstream.table.storage.folder.create import create_folder
+from hashstream.table.storage.folder.names import is_table
+from hashstream.table.storage.folder.storage import FolderStorage
+from hashstream.table.storage.memory import MemoryStorage
 
-if TYPE_CHECKING:
-    from hashstream.table.table import HashTable
+__all__ = ["open_storage"]
 
-__all__ = ["config_of", "open_table"]
+SAMPLE_SIZE = 1000
 
 
-def open_table(
-    cls: type[HashTable],
-    path: Any,
+def open_storage(
+    path: str | os.PathLike[str] | None,
     hasher: OnlineHasher | None,
     *,
-    policy: Policy | None,
-    durability: str,
-    mode: str,
+    mode: Literal["write", "read"],
     keep_features: bool | None,
-    max_versions: int,
-    reservoir_size: int,
-    checkpoint_rows: int,
-    segment_bytes: int,
-) -> HashTable:
-    """See `HashTable.open`."""
-    if durability not in ("full", "fast"):
-        raise ValueError(f'durability is {durability!r}: it has to be "full" or "fast"')
+    sample_size: int | None,
+    given: Mapping[str, Any],
+) -> tuple[Storage, State]:
+    """The storage of a table and its last state; see `HashTable.open`. given : settings, None for one that is not."""
     if mode not in ("write", "read"):
-        raise ValueError(f'mode is {mode!r}: it has to be "write" or "read"')
-    if policy is not None and not isinstance(policy, Policy):
-        raise TypeError(f"policy must be a policy such as Every(100), not {policy!r}")
+        raise ValueError(f'mode must be "write" or "read", not {mode!r}')
     if hasher is not None and not isinstance(hasher, OnlineHasher):
         raise TypeError(f"hasher must be an OnlineHasher such as FCOH(n_bits=64), not {hasher!r}")
-    check_count("max_versions", max_versions, 1)
-    check_count("reservoir_size", reservoir_size, 0, MAX_SIZE)
-    check_count("checkpoint_rows", checkpoint_rows, 1)
-    check_count("segment_bytes", segment_bytes, 1)
-    settings: dict[str, Any] = {
-        "write": mode == "write",
-        "max_versions": max_versions,
-        "checkpoint_rows": checkpoint_rows,
-    }
-
-    folder = None if path is None else Path(path).resolve()  # or another one, after a change of directory
-    if folder is None or not FolderStore.is_table(folder):
+    if isinstance(given["policy"], str):
+        given = {**given, "policy": parse(given["policy"])}
+    Settings.default(True).with_given(given)  # raises for what no table can have
+    if sample_size is not None:
+        check_count("sample_size", sample_size, 0, MAX_SIZE)
+    folder = None if path is None else Path(path).resolve()  # a change of directory does not change it
+    if folder is None or not is_table(folder):
         if mode == "read":
-            raise TableError(f"{path} is not a table: there is no manifest in it")
+            raise TableError(f"{path} is not a table: there is no database in it")
         if hasher is None:
             what = "a table in memory" if path is None else f"{path} is not a table yet; a new one"
             raise TableError(f"{what} needs a hasher=")
-        policy, keep = _agreed(policy, keep_features)
-        if not keep and not reservoir_size:
-            raise ValueError(
-                "reservoir_size must be at least 1 where no features are kept: old codes are made anew by what its "
-                "items tell"
-            )
-        hasher = copy.deepcopy(hasher)
-        hasher.__dict__.pop("feature_names_in_", None)  # columns count by their position here
-        hasher.check_parameters()
+        keep = _keeps(given["policy"], keep_features)
+        settings = Settings.default(keep).with_given(given)
+        state = _empty(hasher, SAMPLE_SIZE if sample_size is None else sample_size, keep)
         if folder is None:
-            fresh = Recovered(_empty(hasher), hasher, Reservoir(reservoir_size), 0)
-            return cls(Store(keep), fresh, policy.for_one_table(), **settings)
+            memory = MemoryStorage(state, settings, keep_features=keep)
+            return memory, memory.load()
         if folder.exists() and not folder.is_dir():
             raise TableError(f"{folder} is a file, not the folder of a table")
-        make_folder(folder, hasher, config_of(hasher, keep), reservoir_size)
-    assert folder is not None
-
-    store, recovered = _recovered(folder, mode, durability, segment_bytes)
-    own: Policy | None = None
+        create_folder(folder, state, settings, keep_features=keep)
+    storage, state = _open_folder(folder, mode, given)
     try:
-        if hasher is not None:
-            _same_hasher(folder, hasher, recovered.hasher)
-            if hasattr(hasher, "n_seen_") and not _learned_the_same(hasher, recovered.hasher):
-                warnings.warn(
-                    f"what the given hasher has learned ({hasher.n_seen_:,} rows) is passed over: {folder} goes on "
-                    f"from what it has learned itself ({getattr(recovered.hasher, 'n_seen_', 0):,} rows). Leave "
-                    "hasher= out to open it",
-                    UserWarning,
-                    stacklevel=3,
-                )
-        if keep_features is not None and keep_features != store.keep_features:
-            raise TableError(
-                f"{folder} was made with keep_features={store.keep_features}, which cannot be changed afterwards"
-            )
-        if policy is None or mode == "read":
-            policy = Every() if store.keep_features else Projected()
-        elif policy.keeps_features != store.keep_features:
-            kept = "features are kept" if store.keep_features else "no features are kept"
-            raise TableError(f"{type(policy).__name__} does not suit {folder}, where {kept}")
-        own = policy.for_one_table()
-        return cls(store, recovered, own, **settings)
+        _compare(storage, state, hasher, keep_features, sample_size)
+        if mode == "write":
+            storage.store_settings()
     except BaseException:
-        if own is not None:
-            own.closing()  # or a thread of it, begun already, would use what is closed
-        store.close()
+        storage.close()
         raise
+    return storage, state
 
 
-def _recovered(folder: Path, mode: str, durability: str, segment_bytes: int) -> tuple[FolderStore, Recovered]:
-    """The folder and its state. A reader begins again where a writer has replaced files between two of its looks."""
+def _keeps(policy: Policy | None, keep_features: bool | None) -> bool:
+    """Whether a new table keeps features: policy and keep_features have to agree where both are given."""
+    if policy is None:
+        return keep_features is not False
+    if keep_features is not None and keep_features != policy.keeps_features:
+        needs = "needs features" if policy.keeps_features else "keeps no features"
+        raise ValueError(f"{type(policy).__name__} {needs}, but keep_features is {keep_features}")
+    return policy.keeps_features
+
+
+def _empty(hasher: OnlineHasher, sample_size: int, keep_features: bool) -> State:
+    """The state of a new table, with a hasher of its own."""
+    if not keep_features and not sample_size:
+        raise ValueError(
+            "sample_size must be at least 1 where no features are kept: items are re-encoded by what the sample tells"
+        )
+    hasher = copy.deepcopy(hasher)
+    hasher.__dict__.pop("feature_names_in_", None)  # columns count by their position here
+    hasher.check_parameters()
+    return State.empty(hasher, sample_size)
+
+
+def _open_folder(
+    folder: Path, mode: Literal["write", "read"], given: Mapping[str, Any]
+) -> tuple[FolderStorage, State]:
+    """The folder and its state. A reader begins again where a writer has replaced files between two of its reads."""
     missing = ""
     while True:
-        store = None
+        storage = None
         try:
-            with refusing(folder / MANIFEST):
-                store = FolderStore(folder, mode=mode, durability=durability, segment_bytes=segment_bytes)
-                return store, recover(store)
+            storage = FolderStorage(folder, mode=mode, given=given)
+            return storage, storage.load()
         except BaseException as error:
-            if store is not None:
-                store.close()
+            if storage is not None:
+                storage.close()
             if mode == "write" or not isinstance(error, SegmentMissing) or str(error) == missing:
                 raise
             missing = str(error)
 
 
-def _agreed(policy: Policy | None, keep_features: bool | None) -> tuple[Policy, bool]:
-    """Policy and keep_features of a new table, each from the other where it was not given."""
-    if policy is None:
-        policy = Projected() if keep_features is False else Every()
-    if keep_features is not None and keep_features != policy.keeps_features:
-        needs = "needs features" if policy.keeps_features else "keeps no features"
-        raise ValueError(f"{type(policy).__name__} {needs}, but keep_features is {keep_features}")
-    return policy, policy.keeps_features
-
-
-def config_of(hasher: OnlineHasher, keep_features: bool) -> dict[str, Any]:
-    return {
-        "method": type(hasher).__name__,
-        "n_bits": int(hasher.n_bits),
-        "width": -(-int(hasher.n_bits) // 8),
-        "keep_features": keep_features,
-    }
-
-
-def _empty(hasher: OnlineHasher) -> View:
-    view = View(-(-int(hasher.n_bits) // 8))
-    if not hasattr(hasher, "version_"):
-        return view
-    version = int(hasher.version_)
-    return view.with_encoders({version: frozen(hasher)}, version)
+def _compare(
+    storage: FolderStorage,
+    state: State,
+    hasher: OnlineHasher | None,
+    keep_features: bool | None,
+    sample_size: int | None,
+) -> None:
+    """TableError where what was given is not what the table was created with."""
+    folder, kept, stored = storage.path, storage.keep_features, state.model.hasher
+    if hasher is not None:
+        _same_hasher(folder, hasher, stored)
+        if hasattr(hasher, "n_seen_") and not _learned_the_same(hasher, stored):
+            warnings.warn(
+                f"what the given hasher has learned ({hasher.n_seen_:,} rows) is ignored: {folder} goes on from what "
+                f"it has learned itself ({state.model.n_seen:,} rows). Leave hasher= out to open it",
+                UserWarning,
+                stacklevel=4,
+            )
+    for name, given, created in (
+        ("keep_features", keep_features, kept),
+        ("sample_size", sample_size, state.sample.size),
+    ):
+        if given is not None and given != created:
+            raise TableError(f"{folder} was created with {name}={created}, which cannot be changed")
+    policy = storage.settings.policy
+    if policy.keeps_features != kept:
+        what = "features are stored" if kept else "no features are stored"
+        raise TableError(f"{type(policy).__name__} does not suit {folder}, where {what}")
 
 
 def _same_hasher(folder: Path, given: OnlineHasher, stored: OnlineHasher) -> None:
     """TableError where the parameters differ, apart from random generators, which are only a beginning."""
+    other = "leave hasher= out, or open another folder"
     if type(given) is not type(stored):
         raise TableError(
-            f"{folder} was made with {type(stored).__name__}, not with {type(given).__name__}: leave hasher= out, "
-            "or open another folder"
+            f"{folder} was created with {type(stored).__name__}, not with {type(given).__name__}: {other}"
         )
     old = stored.get_params(deep=False)
     for name, value in given.get_params(deep=False).items():
         random = (np.random.Generator, np.random.RandomState, np.random.SeedSequence)
         if not isinstance(value, random) and not _equal(value, old[name]):
             raise TableError(
-                f"{folder} was made with {name}={old[name]!r}, not with {name}={value!r}: leave hasher= out, or open "
-                "another folder"
+                f"{folder} was created with {name}={old[name]!r}, not with {name}={value!r}: {other}"
             )
 
 
 def _learned_the_same(given: OnlineHasher, stored: OnlineHasher) -> bool:
     if given.n_seen_ != getattr(stored, "n_seen_", 0):
         return False
-    return encoder_checksum(frozen(given)) == encoder_checksum(frozen(stored))
+    pairs = zip(given.encoder().arrays(), stored.encoder().arrays(), strict=True)
+    return all(np.array_equal(a, b) for a, b in pairs)
 
 
 def _equal(a: Any, b: Any) -> bool:

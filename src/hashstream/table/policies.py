@@ -1,34 +1,40 @@
-"""When a table's codes are made anew: one small class for each answer.
+"""Policies: when a table's codes are re-encoded. One small class for each answer.
 
-After every `ingest` the table asks its policy whether to refresh now. What a policy decides is committed together
-with the batch, so a table that was killed and opened again has decided the same.
+After every `ingest` the table asks its policy whether to re-encode now. The answer, and what the policy wants to
+remember, are committed together with the batch, so a table that was killed and opened again decides the same. A policy
+itself never changes: it is a setting, stored with the table.
+
+A policy of your own is a frozen dataclass with a method `decide`, under `@register`.
 """
 
 from __future__ import annotations
 
-import copy
-import os
-import queue
-import threading
-import time
-import weakref
-from contextlib import suppress
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, ClassVar
+from collections.abc import Callable, Mapping
+from dataclasses import Field, dataclass, fields, is_dataclass
+from functools import partial
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 
-from hashstream.hashers import OnlineHasher
+from hashstream.hashers import Encoder
 from hashstream.hashers.mutual_information import gate, has_moved, reservoir_mutual_information
 from hashstream.hashers.validation import check_count, is_positive
-from hashstream.table.reservoir import Reservoir
+from hashstream.table.background import Refresher
+from hashstream.table.errors import TableError
+from hashstream.table.state.sample import Sample
 
-if TYPE_CHECKING:
-    from hashstream.table.writing import TableWriter
-
-__all__ = ["Eager", "Every", "Facts", "Gated", "Lazy", "Never", "Policy", "Projected"]
-
-FIRST_PAUSE, LONGEST_PAUSE = 0.1, 30.0  # seconds after a refresh in the background has failed
+__all__ = [
+    "Eager",
+    "Every",
+    "Facts",
+    "Gated",
+    "Lazy",
+    "Never",
+    "Policy",
+    "Projected",
+    "parse",
+    "register",
+]
 
 
 @dataclass(frozen=True)
@@ -36,97 +42,98 @@ class Facts:
     """What a policy may look at after an ingest, before it is committed.
 
     moved : whether the hash functions changed. rows : rows that were ingested.
-    newest, bulk : the functions of now, and those that made most of the codes in the table.
-    reservoir : the table's sample, without the rows of this batch.
+    newest, bulk : the current functions, and those that encoded most of the items.
+    sample : the table's sample, without the rows of this batch.
+    memory : what `decide` returned the last time; empty at first, or something else's after a change of policy.
     """
 
     moved: bool
     rows: int
-    newest: OnlineHasher
-    bulk: OnlineHasher | None
-    reservoir: Reservoir
+    newest: Encoder
+    bulk: Encoder | None
+    sample: Sample
+    memory: Mapping[str, Any]
+
+    def count(self, name: str) -> int:
+        """A number that was remembered, 0 where there is none."""
+        return int(self.memory.get(name, 0))
 
 
 class Policy:
-    """What every policy answers. This one never refreshes: see `Never`."""
+    """The contract of every policy. This one never re-encodes: see `Never`."""
 
     keeps_features: ClassVar[bool] = True
-    """Whether codes are made anew from stored features."""
+    """Whether features are stored, and codes re-encoded from them."""
 
-    def for_one_table(self) -> Policy:
-        """A copy: every table remembers in one of its own, so that a policy may be given to many."""
-        return copy.deepcopy(self)
+    def decide(self, facts: Facts) -> tuple[bool, dict[str, Any]]:
+        """Whether to re-encode all stale items now, and what to remember until the next ingest, as JSON."""
+        return False, {}
 
-    def wants_refresh(self, facts: Facts) -> bool:
-        """Asked after every ingest."""
-        return False
-
-    def state(self) -> dict[str, Any]:
-        """What the policy remembers from one ingest to the next, as JSON; stored with every commit."""
-        return {}
-
-    def restore(self, state: dict[str, Any]) -> None:
-        """Remember that again; unknown entries, of another policy, are passed over."""
-
-    def opened(self, table: TableWriter) -> None:
-        """The table is open for writing."""
-
-    def ingested(self) -> None:
-        """An ingest was committed."""
-
-    def closing(self) -> None:
-        """The table is about to close."""
+    def refresher(self) -> Refresher | None:
+        """What refreshes an open table in the background; None, as a rule."""
+        return None
 
 
+_POLICIES: dict[str, type[Policy]] = {}
+
+P = TypeVar("P", bound=type[Policy])
+
+
+def register(policy: P) -> P:
+    """Make a policy known by the name of its class, for stored tables, `parse` and the command line; a decorator."""
+    if not (isinstance(policy, type) and issubclass(policy, Policy)):
+        raise TypeError(f"a policy is a subclass of Policy, not {policy!r}")
+    name = policy.__name__.lower()
+    if _POLICIES.get(name, policy) is not policy:
+        raise ValueError(f"a policy named {name} is registered already")
+    _POLICIES[name] = policy
+    return policy
+
+
+@register
+@dataclass(frozen=True)
 class Never(Policy):
-    """Codes stay as they were made until `refresh` is called. Versions beyond `max_versions` are still re-encoded."""
+    """Codes stay as they are until `refresh` is called. Versions beyond `max_versions` are still re-encoded."""
 
 
+@register
+@dataclass(frozen=True)
 class Eager(Policy):
     """After every ingest that moved the functions, as the paper's cost model assumes: one version is ever alive."""
 
-    def wants_refresh(self, facts: Facts) -> bool:
-        return facts.moved
+    def decide(self, facts: Facts) -> tuple[bool, dict[str, Any]]:
+        return facts.moved, {}
 
 
-@dataclass
+@register
+@dataclass(frozen=True)
 class Every(Policy):
     """After every k-th ingest that moved the functions."""
 
     k: int = 100
-    _moves: int = field(default=0, init=False, repr=False)
 
     def __post_init__(self) -> None:
         check_count("k", self.k, 1)
 
-    def wants_refresh(self, facts: Facts) -> bool:
-        self._moves += facts.moved
-        if self._moves < self.k:
-            return False
-        self._moves = 0
-        return True
-
-    def state(self) -> dict[str, Any]:
-        return {"moves": self._moves}
-
-    def restore(self, state: dict[str, Any]) -> None:
-        self._moves = int(state.get("moves", 0))
+    def decide(self, facts: Facts) -> tuple[bool, dict[str, Any]]:
+        moves = facts.count("moves") + facts.moved
+        return (True, {"moves": 0}) if moves >= self.k else (False, {"moves": moves})
 
 
-@dataclass
+@register
+@dataclass(frozen=True)
 class Gated(Policy):
-    """When the functions of now tell more about the labels than those that made the table: the gate of MIHash.
+    """When the current functions tell more about the labels than those that encoded the table: the gate of MIHash.
 
     After every `every` ingested rows, mutual information between distance and shared label is measured on the labelled
-    items of the table's reservoir, under both functions; the table is refreshed where it grew by more than theta
-    (`hashers.mutual_information`). Nothing is refreshed while fewer than `least` labelled items, or one class only, are
-    in the reservoir.
+    items of the table's sample, under both functions; the table is re-encoded where it grew by more than theta
+    (`hashers.mutual_information`). Nothing is re-encoded while fewer than `least` labelled items, or one class only,
+    are in the sample.
     """
 
     theta: float = 0.0
     every: int = 100
     least: int = 20
-    _rows: int = field(default=0, init=False, repr=False)
 
     def __post_init__(self) -> None:
         check_count("every", self.every, 1)
@@ -134,45 +141,42 @@ class Gated(Policy):
         if not is_positive(self.theta, zero=True):
             raise ValueError(f"theta must be a number of at least 0, not {self.theta!r}")
 
-    def wants_refresh(self, facts: Facts) -> bool:
-        self._rows += facts.rows
-        if self._rows < self.every:
-            return False
-        self._rows = 0
+    def decide(self, facts: Facts) -> tuple[bool, dict[str, Any]]:
+        rows = facts.count("rows") + facts.rows
+        if rows < self.every:
+            return False, {"rows": rows}
+        return self._tells_more(facts), {"rows": 0}
+
+    def _tells_more(self, facts: Facts) -> bool:
         old, new = facts.bulk, facts.newest
-        if old is None or old.version_ == new.version_:
+        if old is None or old.version == new.version:
             return False
-        W, W_old = getattr(new, "projection_", None), getattr(old, "projection_", None)
+        W, W_old = new.projection, old.projection
         if W is not None and W_old is not None and W.shape == W_old.shape and not has_moved(W, W_old):
             return False
-        _, X, labels = facts.reservoir.labelled()
+        _, X, labels = facts.sample.labelled()
         if len(X) < self.least:
             return False
         informed = [
-            reservoir_mutual_information(hasher.transform(X), labels, n_bits=hasher.n_bits_)
-            for hasher in (new, old)
+            reservoir_mutual_information(encoder.encode(X), labels, n_bits=encoder.n_bits)
+            for encoder in (new, old)
         ]
         return gate(informed[0], informed[1], self.theta)
 
-    def state(self) -> dict[str, Any]:
-        return {"rows": self._rows}
 
-    def restore(self, state: dict[str, Any]) -> None:
-        self._rows = int(state.get("rows", 0))
-
-
-@dataclass
+@register
+@dataclass(frozen=True)
 class Projected(Every):
-    """Features are not kept at all: after every k-th ingest that moved the functions, codes are made from codes.
+    """Features are not stored: after every k-th ingest that moved the functions, codes are re-encoded from codes.
 
     Our reading of Weng and Zhu, "Online hashing with efficient updating of binary codes", AAAI 2020: they hold the
     hash functions fixed and learn a projection of the *codes* from the stream, so that updating the table needs no
-    features. Here any method learns the functions, and the projection is learned from the table's reservoir, whose few
+    features. Here any method learns the functions, and the projection is learned from the table's sample, whose few
     items are the only ones with features: for each old version a ridge regression from its codes (in -1 and +1, with a
     constant) to the real values of the new functions. The sign of what it predicts is the new code. That is an
-    approximation, and repeating it adds up; the codes count as of the new version.
+    approximation, and its errors add up when it is repeated; the codes count as of the new version.
 
-    k : ingests that move the functions between two refreshes. ridge : weight of |M|^2, for each item of the reservoir.
+    k : ingests that move the functions between two refreshes. ridge : weight of |M|^2 per item of the sample.
     """
 
     ridge: float = 1e-3
@@ -184,13 +188,14 @@ class Projected(Every):
         if not is_positive(self.ridge):
             raise ValueError(f"ridge must be a positive number, not {self.ridge!r}")
 
-    def projection(self, old: OnlineHasher, new: OnlineHasher, X: np.ndarray) -> np.ndarray:
-        """M, (r + 1, r) float64: from the codes of `old` to the values of `new`, on features X (n, d)."""
-        return fit_projection(signed(old.transform(X), old.n_bits_), new.decision_function(X), self.ridge)
+    def fit(self, old: Encoder, new: Encoder, X: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
+        """The map from codes of `old` (n, width) to codes of `new`, learned on features X (n, d)."""
+        M = fit_projection(signed(old.encode(X), old.n_bits), new.decision_function(X), self.ridge)
+        return partial(project_codes, old.n_bits, M)
 
 
 def signed(codes: np.ndarray, n_bits: int) -> np.ndarray:
-    """Packed codes (n, width) as -1 and +1 with a column of ones behind, (n, r + 1) float32."""
+    """Packed codes (n, width) as -1 and +1 followed by a column of ones, (n, r + 1) float32."""
     bits = np.unpackbits(codes, axis=1, count=n_bits)
     B = np.ones((len(codes), n_bits + 1), np.float32)
     B[:, :-1] = 2.0 * bits - 1
@@ -205,99 +210,83 @@ def fit_projection(B: np.ndarray, P: np.ndarray, ridge: float) -> np.ndarray:
     return M
 
 
-def project_codes(codes: np.ndarray, n_bits: int, M: np.ndarray) -> np.ndarray:
-    """Codes of the old version (n, width) as codes of the new one."""
+def project_codes(n_bits: int, M: np.ndarray, codes: np.ndarray) -> np.ndarray:
+    """Codes of the old version (n, width), of n_bits bits, as codes of the new one."""
     return np.packbits(signed(codes, n_bits) @ M.astype(np.float32) > 0, axis=1)
 
 
-@dataclass
+@register
+@dataclass(frozen=True)
 class Lazy(Policy):
-    """In the background: the oldest versions first, in pieces, with a bounded share of one core.
+    """In the background: the oldest versions first, piece by piece, with a bounded share of one core.
 
-    A piece holds the writer's lock for as long as it takes to encode `piece` rows; a query never waits. Where it fails,
-    it is tried again, after longer and longer pauses; until it has succeeded, `stats` says why in `background_error`.
+    A piece holds the writer's lock for as long as it takes to encode `piece` rows; a query never waits. A piece that
+    fails is tried again after longer and longer pauses; until it succeeds, `stats` says why in `background_error`.
 
     share : of one core, between 0 and 1. piece : rows that are re-encoded at a time.
     """
 
     share: float = 0.25
     piece: int = 4096
-    # Plain locks and queues, which an interrupt (Ctrl-C) cannot leave half-way, as it can an `Event`.
-    _calls: queue.SimpleQueue[None] = field(default_factory=queue.SimpleQueue, init=False, repr=False)
-    _running: Any = field(
-        default_factory=threading.RLock, init=False, repr=False
-    )  # the thread's while it runs
-    _thread: threading.Thread | None = field(default=None, init=False, repr=False)
-    _stopped: bool = field(default=True, init=False, repr=False)
-    _process: int = field(default=0, init=False, repr=False)
 
     def __post_init__(self) -> None:
         check_count("piece", self.piece, 1)
         if not is_positive(self.share) or self.share > 1:
             raise ValueError(f"share must be above 0 and at most 1, not {self.share!r}")
 
-    def for_one_table(self) -> Lazy:
-        return replace(self)  # threads and their locks cannot be copied
+    def refresher(self) -> Refresher:
+        return Refresher(self.share, self.piece)
 
-    def opened(self, table: TableWriter) -> None:
-        self._stopped, self._process = False, os.getpid()
-        self._calls.put(None)
-        self._thread = threading.Thread(
-            target=_run, args=(weakref.ref(table), self), name="hashstream-refresh", daemon=True
+
+# ---- policies as text and as JSON
+
+
+def parse(text: str) -> Policy:
+    """A policy from its name, and a number for its first parameter: "eager", "every:100", "gated:0.01", "lazy:0.25".
+
+    >>> parse("every:50"), parse("lazy")
+    (Every(k=50), Lazy(share=0.25, piece=4096))
+    """
+    name, colon, number = text.strip().lower().partition(":")
+    policy = _POLICIES.get(name)
+    if policy is None:
+        raise ValueError(f"there is no policy {text!r}: choose from {', '.join(sorted(_POLICIES))}")
+    if not colon:
+        return policy()
+    parameters = _parameters(policy)
+    if not parameters:
+        raise ValueError(f"policy {text!r}: {name} takes no number")
+    first = parameters[0]
+    whole = first.type in (int, "int")
+    try:
+        value = int(number) if whole else float(number)
+    except ValueError:
+        what = "a whole number" if whole else "a number"
+        raise ValueError(f"policy {text!r}: {first.name}, after the colon, must be {what}") from None
+    try:
+        return policy(**{first.name: value})
+    except ValueError as error:
+        raise ValueError(f"policy {text!r}: {error}") from None
+
+
+def to_fields(policy: Policy) -> dict[str, Any]:
+    """A policy as JSON."""
+    settings = {one.name: getattr(policy, one.name) for one in _parameters(type(policy))}
+    return {"name": type(policy).__name__.lower(), "settings": settings}
+
+
+def _parameters(policy: Any) -> tuple[Field[Any], ...]:
+    return fields(policy) if is_dataclass(policy) else ()
+
+
+def from_fields(stored: Mapping[str, Any]) -> Policy:
+    """The policy that `to_fields` was given; TableError where it is not registered, ValueError where it was altered."""
+    name, settings = stored["name"], stored["settings"]
+    if not isinstance(name, str) or not isinstance(settings, dict):
+        raise ValueError("its policy is not one")
+    policy = _POLICIES.get(name)
+    if policy is None:
+        raise TableError(
+            f"the table's policy {name[:80]!r} is not registered here: import its module first, or open with policy="
         )
-        self._thread.start()
-
-    def ingested(self) -> None:
-        self._calls.put(None)
-
-    def closing(self) -> None:
-        self._stopped = True
-        self._calls.put(None)
-        if self._process == os.getpid():  # not in a fork, which has no such thread
-            with self._running:
-                pass
-
-    def pause(self, seconds: float) -> None:
-        """In the thread: wait, but not when it has to stop."""
-        end = time.monotonic() + seconds
-        while not self._stopped and (left := end - time.monotonic()) > 0:
-            with suppress(queue.Empty):
-                self._calls.get(timeout=left)
-
-    def wait(self) -> bool:
-        """In the thread: wait for an ingest, not for long; whether there was one."""
-        try:
-            self._calls.get(timeout=1.0)
-        except queue.Empty:
-            return False
-        return True
-
-
-def _run(reference: weakref.ref[TableWriter], policy: Lazy) -> None:
-    """Refresh piece by piece while there is something stale; then wait for the next ingest."""
-    pause = FIRST_PAUSE
-    with policy._running:
-        while not policy._stopped:
-            called = policy.wait()
-            table = reference()
-            if table is None or policy._stopped:
-                return
-            if not called:
-                del table  # or it would be held while this thread waits, and never be collected
-                continue
-            start = time.perf_counter()
-            try:
-                done = table.refresh(budget=policy.piece)
-            except Exception as error:  # told by `stats`, since nobody waits for this thread
-                table._background_error = error.with_traceback(None)  # which would hold the table
-                del table
-                policy.pause(pause)
-                pause = min(2 * pause, LONGEST_PAUSE)
-                policy.ingested()
-                continue
-            pause = FIRST_PAUSE
-            spent = time.perf_counter() - start
-            del table
-            if done:
-                policy.pause(spent * (1 / policy.share - 1))
-                policy.ingested()
+    return policy(**settings)

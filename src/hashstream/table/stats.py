@@ -1,4 +1,4 @@
-"""What a table says about itself, with signs of drift. What cannot be said yet is None, with the reason beside it."""
+"""Figures of a table, signs of drift among them, and mAP over time. What cannot be said yet is None, with a reason."""
 
 from __future__ import annotations
 
@@ -8,13 +8,15 @@ from typing import Any
 import numpy as np
 
 from hashstream import hamming
-from hashstream.hashers import OnlineHasher
-from hashstream.table.codes import View, locate
-from hashstream.table.reservoir import Reservoir
+from hashstream.hashers import Encoder
+from hashstream.table.state.sample import Sample
+from hashstream.table.state.state import State
+from hashstream.table.state.view import View, locate
 
-__all__ = ["Drift", "TableStats", "measure_drift", "stored_map_of"]
+__all__ = ["Drift", "History", "TableStats", "measure_drift", "stored_map_of", "table_stats"]
 
-LEAST_ITEMS = 20  # of the reservoir, below which nothing is said
+MOST_ENTRIES = 200  # of the history
+LEAST_ITEMS = 20  # of the sample, below which nothing is said
 LEAST_OF_CLASS = 5
 MOST_QUERIES = 200
 NOT_THERE = 1 << 20  # more than any distance
@@ -22,9 +24,9 @@ NOT_THERE = 1 << 20  # more than any distance
 
 @dataclass(frozen=True)
 class Drift:
-    """How far the functions and the data have moved, on the items of the table's reservoir.
+    """How far the functions and the data have moved, on the items of the table's sample.
 
-    bit_flips : share of stored bits that the functions of now would set otherwise.
+    bit_flips : share of stored bits that the current functions would set otherwise.
     centre_shift : how far the class centres of the newer half of the items lie from those of the older half, in units
         of the typical distance of an item from its centre; the root of the mean square over classes, less what chance
         alone gives: about 0 where nothing moves.
@@ -47,12 +49,12 @@ class Drift:
 class TableStats:
     """A table in figures.
 
-    versions : version -> items whose code it made, oldest first. newest_version : of the functions of now.
+    versions : version -> items that it encoded, oldest first. newest_version : of the current functions.
     updates_behind : by how many updates the mean code is behind; most_updates_behind : the oldest.
     stale : share of items whose code is not of the newest version.
     memory_bytes : ids, codes and index. feature_bytes : stored features. disk_bytes : all files.
-    map_history : (rows learned from, `drift.mean_average_precision`) as it was at checkpoints, oldest first, and is
-        now; kept with the table, at most 200. Empty where there was too little data each time.
+    map_history : (rows learned from, `drift.mean_average_precision`) at checkpoints, oldest first, and now; stored with
+        the table, at most 200. Empty where there was too little data each time.
     """
 
     n_items: int
@@ -73,21 +75,99 @@ class TableStats:
     background_error: str | None = None
 
 
-def measure_drift(view: View, reservoir: Reservoir) -> Drift:
-    """The signs, from the items of the reservoir that are alive in the view."""
-    slots, X, _ = reservoir.sample()
-    labelled_slots, labelled_X, labels = reservoir.labelled()
+@dataclass(frozen=True)
+class History:
+    """mAP of a table on its own sample as it went on learning, measured at checkpoints and stored with the table.
+
+    An entry is added with a checkpoint of the model, once `checkpoint_rows` rows were learned since the last one, and
+    by `flush` and `close`. When there are more than 200, every second one is dropped, so that old ones lie farther
+    apart than new ones.
+
+    entries : (rows learned from, mAP), oldest first.
+    seq, rows : the commit and the rows learned from at the last measurement, which may have found too little data.
+    """
+
+    entries: tuple[tuple[int, float], ...] = ()
+    seq: int = 0
+    rows: int = 0
+
+    def measured(self, state: State, value: float | None) -> History:
+        """With one more entry, unless its value is None."""
+        rows = state.model.n_seen
+        entries = self.entries if value is None else (*self.entries, (rows, value))
+        if len(entries) > MOST_ENTRIES:
+            entries = entries[:-1][::2] + entries[-1:]
+        return History(entries, state.seq, rows)
+
+    def to_fields(self) -> dict[str, Any]:
+        """As JSON takes it."""
+        return {"entries": self.entries, "seq": self.seq, "rows": self.rows}
+
+    @classmethod
+    def from_fields(cls, stored: dict[str, Any] | None) -> History:
+        """What `to_fields` was given; an empty one for None. ValueError where entries are not numbers."""
+        if stored is None:
+            return cls()
+        numbers = [stored["seq"], stored["rows"], *(rows for rows, _ in stored["entries"])]
+        if any(type(number) is not int for number in numbers) or not all(
+            isinstance(value, float) for _, value in stored["entries"]
+        ):
+            raise ValueError("the history has entries that are not numbers")
+        return cls(tuple((rows, value) for rows, value in stored["entries"]), stored["seq"], stored["rows"])
+
+
+def table_stats(
+    state: State,
+    history: History,
+    *,
+    index_bytes: int,
+    feature_bytes: int,
+    disk_bytes: int,
+    background_error: str | None,
+) -> TableStats:
+    """The figures of a state. history : as stored, which may be of an earlier or a later commit."""
+    view, counts = state.view, state.view.counts()
+    n, n_seen = len(view), state.model.n_seen
+    behind = sum((view.newest - version) * count for version, count in counts.items())
+    drift = measure_drift(view, state.sample)
+    if history.seq < state.seq:
+        history = history.measured(state, drift.mean_average_precision)
+    column_bytes = 0 if view.column is None else view.column.nbytes
+    return TableStats(
+        n_items=n,
+        n_slots=view.n_slots,
+        n_bits=None if state.model.encoder is None else state.model.encoder.n_bits,
+        versions=counts,
+        newest_version=None if view.newest < 0 else view.newest,
+        updates_behind=behind / n if n else 0.0,
+        most_updates_behind=view.newest - min(counts) if counts else 0,
+        stale=1 - counts.get(view.newest, 0) / n if n else 0.0,
+        n_seen=n_seen,
+        commits=state.seq,
+        memory_bytes=sum(part.nbytes for part in view.parts) + column_bytes + index_bytes,
+        feature_bytes=feature_bytes,
+        disk_bytes=disk_bytes,
+        drift=drift,
+        map_history=tuple(entry for entry in history.entries if entry[0] <= n_seen),
+        background_error=background_error,
+    )
+
+
+def measure_drift(view: View, sample: Sample) -> Drift:
+    """The signs, from the items of the sample that are alive in the view."""
+    slots, X, _ = sample.items()
+    labelled_slots, labelled_X, labels = sample.labelled()
     reasons: dict[str, str] = {}
     n, n_labelled = len(slots), len(labelled_slots)
     flips = shift = stored = fresh = None
     if view.newest < 0 or not len(view):
         reasons["bit_flips"] = "too little data: the table is empty"
     elif n < LEAST_ITEMS:
-        reasons["bit_flips"] = f"too little data: {n} items in the reservoir, {LEAST_ITEMS} are needed"
+        reasons["bit_flips"] = f"too little data: {n} items in the sample, {LEAST_ITEMS} are needed"
     else:
         flips = bit_flips(view, slots, X)
     if n_labelled < LEAST_ITEMS:
-        why = f"too little data: {n_labelled} labelled items in the reservoir, {LEAST_ITEMS} are needed"
+        why = f"too little data: {n_labelled} labelled items in the sample, {LEAST_ITEMS} are needed"
         reasons.update(
             dict.fromkeys(("centre_shift", "mean_average_precision", "fresh_mean_average_precision"), why)
         )
@@ -111,16 +191,16 @@ def measure_drift(view: View, reservoir: Reservoir) -> Drift:
 
 def bit_flips(view: View, slots: np.ndarray, X: np.ndarray) -> float:
     newest = view.encoders[view.newest]
-    codes = newest.transform(X)
+    codes = newest.encode(X)
     different = total = 0
     for part, at, rows in locate(view.parts, slots):
         different += int(np.bitwise_count(part.codes[rows] ^ codes[at]).sum())
-        total += len(rows) * newest.n_bits_
+        total += len(rows) * newest.n_bits
     return different / total if total else 0.0
 
 
 def centre_shift(slots: np.ndarray, X: np.ndarray, labels: np.ndarray) -> float | None:
-    """Of classes with enough items in both halves of the reservoir's items, by slot; a column is a class in a label
+    """Of classes with enough items in both halves of the sample's items, by slot; a column is a class in a label
     matrix."""
     order = np.argsort(slots)
     newer = np.zeros(len(slots), bool)
@@ -148,9 +228,9 @@ def class_members(labels: np.ndarray) -> np.ndarray:
     return np.asarray(numbers[:, None] == np.arange(len(number)))
 
 
-def stored_map_of(view: View, reservoir: Reservoir) -> float | None:
+def stored_map_of(view: View, sample: Sample) -> float | None:
     """`Drift.mean_average_precision` alone."""
-    slots, X, labels = reservoir.labelled()
+    slots, X, labels = sample.labelled()
     if len(slots) < LEAST_ITEMS or view.newest < 0:
         return None
     return stored_map(view, slots, X, labels)
@@ -161,13 +241,13 @@ def stored_map(view: View, slots: np.ndarray, X: np.ndarray, labels: np.ndarray)
     queries = min(MOST_QUERIES, len(slots))
     far = np.full((queries, len(slots)), NOT_THERE, np.int64)
     for part, at, rows in locate(view.parts, slots):
-        codes = view.encoders[part.version].transform(X[:queries])
+        codes = view.encoders[part.version].encode(X[:queries])
         far[:, at] = hamming.distances(codes, np.ascontiguousarray(part.codes[rows]))
     return mean_average_precision(far, slots, labels)
 
 
-def fresh_map(newest: OnlineHasher, slots: np.ndarray, X: np.ndarray, labels: np.ndarray) -> float | None:
-    codes = newest.transform(X)
+def fresh_map(newest: Encoder, slots: np.ndarray, X: np.ndarray, labels: np.ndarray) -> float | None:
+    codes = newest.encode(X)
     far = hamming.distances(codes[: min(MOST_QUERIES, len(X))], codes).astype(np.int64)
     return mean_average_precision(far, slots, labels)
 

@@ -1,8 +1,8 @@
-"""Which stream a method is given, when it is looked at, and what is asked: one file for each question.
+"""Protocols: the stream that a method is given, its checkpoints, and the metrics. One file per question.
 
-course = Paper().course(PreparedDataset.of(datasets.load("mnist")), seed=0)
-for look in run_stream(FCOH(32), course, [2_000, 20_000]):
-    print(look.n_train, look.scores["mAP"])
+task = Paper().task(PreparedDataset.of(datasets.load("mnist")), seed=0)
+for checkpoint in run_stream(FCOH(32), task, [2_000, 20_000]):
+    print(checkpoint.n_train, checkpoint.scores["mAP"])
 """
 
 from __future__ import annotations
@@ -10,19 +10,19 @@ from __future__ import annotations
 from dataclasses import fields, replace
 
 from hashstream.evaluate.protocols.class_incremental import ClassIncremental
-from hashstream.evaluate.protocols.course import (
-    Checkpoint,
-    Course,
-    PreparedDataset,
-    Streamed,
-    metric_row,
-    run_stream,
-)
 from hashstream.evaluate.protocols.drift import Drift
 from hashstream.evaluate.protocols.label_noise import LabelNoise
 from hashstream.evaluate.protocols.paper import Paper
 from hashstream.evaluate.protocols.protocol import Curves, Protocol
 from hashstream.evaluate.protocols.settings import SETTINGS, Setting, setting_of
+from hashstream.evaluate.protocols.task import (
+    Checkpoint,
+    PreparedDataset,
+    Streamed,
+    Task,
+    metric_row,
+    run_stream,
+)
 from hashstream.evaluate.protocols.unseen_classes import UnseenClasses
 from hashstream.evaluate.protocols.validation import Validation
 
@@ -31,7 +31,6 @@ __all__ = [
     "SETTINGS",
     "Checkpoint",
     "ClassIncremental",
-    "Course",
     "Curves",
     "Drift",
     "LabelNoise",
@@ -40,6 +39,7 @@ __all__ = [
     "Protocol",
     "Setting",
     "Streamed",
+    "Task",
     "UnseenClasses",
     "Validation",
     "metric_row",
@@ -52,11 +52,11 @@ PROTOCOLS: dict[str, Protocol] = {
     protocol.kind: protocol
     for protocol in (Paper(), UnseenClasses(), ClassIncremental(), Drift(), LabelNoise())
 }
-"""Every protocol to compare methods by, with its default number. (`Validation` is for choosing settings.)"""
+"""Every protocol for comparing methods, with its default number. (`Validation` is for choosing settings.)"""
 
 
 def named(text: str) -> Protocol:
-    """A protocol by name, with another number than its default after a colon.
+    """A protocol by name, with a number other than the default after a colon.
 
     >>> named("label-noise:0.4")
     LabelNoise(rate=0.4)
@@ -70,9 +70,11 @@ def named(text: str) -> Protocol:
     if not colon:
         return protocol
     if not fields(protocol):
-        raise ValueError(f"protocol {kind} takes no number, so {text!r} is none")
+        raise ValueError(f"protocol {kind} takes no number: {text!r} is not valid")
     try:
         value = float(number)
     except ValueError:
-        raise ValueError(f"protocol {text!r}: {number!r} is no number; give one as in {kind}:0.5") from None
+        raise ValueError(
+            f"protocol {text!r}: {number!r} is not a number; write it as in {kind}:0.5"
+        ) from None
     return replace(protocol, **{fields(protocol)[0].name: value})

@@ -7,21 +7,22 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hashstream.evaluate.protocols.course import Course, PreparedDataset, Streamed, ask, encode
 from hashstream.evaluate.protocols.protocol import Curves, Protocol
+from hashstream.evaluate.protocols.task import PreparedDataset, Streamed, Task, encode, score_codes
+from hashstream.evaluate.scores import Ties
 
 __all__ = ["ClassIncremental"]
 
 
 @dataclass(frozen=True)
 class ClassIncremental(Protocol):
-    """The stream is cut into stages, each of which brings new classes (in an order by the seed) and no others.
+    """The stream is cut into stages, each of which has new classes only, in an order that depends on the seed.
 
-    There are as many stages as the setting has looks, but no more than classes; every class brings the same number of
-    rows, and each stage ends with a look. "mAP" asks queries of all classes that have arrived against those rows of
-    the database whose class has arrived, "new mAP" those of the last stage, "old mAP" (from the second stage on) those
-    of the stages before it. "stage 1 mAP", ... are those of one stage against the whole database: the same question at
-    each look, which forgetting is computed from.
+    There are as many stages as the setting has checkpoints, but no more than classes; every class has the same number
+    of rows, and each stage ends with a checkpoint. "mAP" is of queries of all classes so far, against the rows of the
+    database with such a class; "new mAP" of queries of the last stage; "old mAP" (from the second stage on) of the
+    stages before it. "stage 1 mAP", ... are of queries of one stage against the whole database: the same question at
+    each checkpoint, from which forgetting is computed.
     """
 
     kind = "class-incremental"
@@ -30,41 +31,41 @@ class ClassIncremental(Protocol):
     def metrics(self) -> tuple[str, ...]:
         return ("mAP", "new mAP", "stage 1 mAP", "encode_seconds", "train_seconds")
 
-    def points(self, field: PreparedDataset) -> tuple[int, ...]:
-        """Where each stage ends.
+    def points(self, data: PreparedDataset) -> tuple[int, ...]:
+        """The end of each stage.
 
         >>> from hashstream import datasets
         >>> ClassIncremental().points(PreparedDataset.of(datasets.load("digits")))[:3]
         (150, 300, 450)
         """
-        rows, stages = self._stages(field, np.unique(field.y))
+        rows, stages = self._stages(data, np.unique(data.y))
         return tuple(rows * int(n) for n in np.cumsum([len(stage) for stage in stages]))
 
-    def course(self, field: PreparedDataset, seed: int, *, ties: str = "paper") -> Course:
-        split, classes = field.split(seed), np.unique(field.y)
-        rows, stages = self._stages(field, np.random.default_rng([seed, 1]).permutation(classes))
+    def task(self, data: PreparedDataset, seed: int, *, ties: Ties = "paper") -> Task:
+        split, classes = data.split(seed), np.unique(data.y)
+        rows, stages = self._stages(data, np.random.default_rng([seed, 1]).permutation(classes))
         arrival = np.empty(len(classes), np.int64)  # the stage of each class
         for i, stage in enumerate(stages):
             arrival[np.searchsorted(classes, stage)] = i
-        X, y = field.X[split.retrieval], field.y[split.retrieval]
-        queries = field.X[split.queries], field.y[split.queries]
+        X, y = data.X[split.retrieval], data.y[split.retrieval]
+        queries = data.X[split.queries], data.y[split.queries]
         searched, asked = (arrival[np.searchsorted(classes, labels)] for labels in (y, queries[1]))
         taken = np.sort(np.concatenate([np.flatnonzero(y == label)[:rows] for label in classes]))
         stream = split.retrieval[taken[np.argsort(searched[taken], kind="stable")]]
-        ends = self.points(field)
+        ends = self.points(data)
 
-        def look(hasher: Streamed, n_train: int) -> dict[str, float]:
+        def scores_at(hasher: Streamed, n_train: int) -> dict[str, float]:
             now = int(np.searchsorted(ends, n_train, side="right")) - 1
             if now < 0:
                 raise ValueError(
-                    f"the first stage ends after {ends[0]} rows: there is nothing to judge before"
+                    f"the first stage ends after {ends[0]} rows: there is nothing to score before"
                 )
             codes, seconds = encode(hasher, X)
             come = asked <= now
             mine = queries[0][come], queries[1][come]
             here = searched <= now
-            ap = ask(hasher, mine, (codes[here], y[here]), ties=ties, per_query=True).per_query["AP"]
-            whole = ask(hasher, mine, (codes, y), ties=ties, per_query=True).per_query["AP"]
+            ap = score_codes(hasher, mine, (codes[here], y[here]), ties=ties, per_query=True).per_query["AP"]
+            whole = score_codes(hasher, mine, (codes, y), ties=ties, per_query=True).per_query["AP"]
             stage = asked[come]
             old = {"old mAP": float(ap[stage < now].mean())} if now else {}
             return {
@@ -75,13 +76,13 @@ class ClassIncremental(Protocol):
                 "encode_seconds": seconds,
             }
 
-        return Course(field.X[stream], field.y[stream], look, ties)
+        return Task(data.X[stream], data.y[stream], scores_at, ties)
 
     def highlights(self, points: Sequence[int]) -> list[tuple[int, str]]:
         return [(points[-1], metric) for metric in ("mAP", "old mAP", "new mAP", "train_seconds")]
 
-    def hindsight(self, curves: Curves, points: Sequence[int]) -> dict[str, float]:
-        """Forgetting: how much each stage's mAP has fallen from its best to the end of the stream, on average.
+    def run_metrics(self, curves: Curves, points: Sequence[int]) -> dict[str, float]:
+        """Forgetting: the drop of each stage's mAP from its best to the end of the stream, on average.
 
         Over all stages but the last, as Chaudhry et al. (ECCV 2018) define it. Negative where codes got better.
         """
@@ -92,12 +93,12 @@ class ClassIncremental(Protocol):
         lost = [max(curves[s][n] for n in before if n in curves[s]) - curves[s][end] for s in stages]
         return {"forgetting": float(np.mean(lost))}
 
-    def _stages(self, field: PreparedDataset, order: np.ndarray) -> tuple[int, list[np.ndarray]]:
-        """Rows that each class brings, and the classes of each stage."""
-        smallest = int(np.unique(field.y, return_counts=True)[1].min()) - field.setting.per_class
-        rows = min(field.setting.stream // len(order), smallest)
+    def _stages(self, data: PreparedDataset, order: np.ndarray) -> tuple[int, list[np.ndarray]]:
+        """Rows per class, and the classes of each stage."""
+        smallest = int(np.unique(data.y, return_counts=True)[1].min()) - data.setting.per_class
+        rows = min(data.setting.stream // len(order), smallest)
         if rows < 1:
             raise ValueError(
-                f"{self.kind}: a stream of {field.setting.stream} rows has none for each of {len(order)} classes"
+                f"{self.kind}: a stream of {data.setting.stream} rows is too short for {len(order)} classes"
             )
-        return rows, np.array_split(order, min(len(field.setting.checkpoints), len(order)))
+        return rows, np.array_split(order, min(len(data.setting.checkpoints), len(order)))

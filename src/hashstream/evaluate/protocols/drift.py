@@ -1,4 +1,4 @@
-"""Drift: the features change under the hash functions. How soon are the codes good again?"""
+"""Drift: the features change during the stream. How soon are the codes good again?"""
 
 from __future__ import annotations
 
@@ -8,89 +8,90 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hashstream.evaluate.protocols.course import Course, PreparedDataset, Streamed, ask, judge
 from hashstream.evaluate.protocols.protocol import Curves, Protocol
+from hashstream.evaluate.protocols.task import PreparedDataset, Streamed, Task, score, score_codes
+from hashstream.evaluate.scores import Ties
 
 __all__ = ["RECOVERED", "Drift"]
 
 RADIUS, K = (2,), (10, 100)
-AT_ONCE = 4096  # rows whose features are moved in one go
+AT_ONCE = 4096  # rows whose features are permuted at a time
 RECOVERED = 0.95
 """The share of its former mAP at which a method has recovered."""
 
 
 @dataclass(frozen=True)
 class Drift(Protocol):
-    """Half-way through the stream all classes move at once: features exchange places.
+    """Half-way through the stream, features are permuted.
 
-    `share` of the features, drawn by the seed, pass their values on in a ring. Distances between rows stay what they
-    were, so the task is as difficult after the change as before, and what is lost is what the functions have not
-    followed. (Classes that only take one another's places would not do: codes that told the places apart still do.)
+    `share` of the features, drawn by the seed, are shifted cyclically. Distances between rows do not change, so the
+    task is as difficult after the change as before, and the loss is due to the hash functions alone. (Exchanging the
+    classes instead would not do: codes that separate the clusters would still separate them.)
 
-    Queries and database are always of the world of now. The change comes with the look in the middle: "mAP" there is
-    of the world before it, "moved mAP" of the world after it, with the same functions.
+    Queries and database always have the current features. The change comes at the middle checkpoint: "mAP" there is
+    with the features before it, "moved mAP" with the features after it, both with the same hash functions.
     """
 
     kind = "drift"
     question = "The features change all at once: how soon are the codes good again?"
-    number = "the share of features that exchange places"
+    number = "the share of features that are permuted"
 
     share: float = 1.0
 
     def __post_init__(self) -> None:
         if not 0 < self.share <= 1:
             raise ValueError(
-                f"{self.kind}: the share of features that move is over 0 and up to 1, not {self.share:g}"
+                f"{self.kind}: the share of features has to be above 0 and at most 1, not {self.share:g}"
             )
 
     def metrics(self) -> tuple[str, ...]:
         return ("mAP", "precision@H2", "precision@10", "precision@100", "encode_seconds", "train_seconds")
 
-    def course(self, field: PreparedDataset, seed: int, *, ties: str = "paper") -> Course:
-        split, change = field.split(seed), change_of(self.points(field))
-        source = self._source(field.X.shape[1], seed)
+    def task(self, data: PreparedDataset, seed: int, *, ties: Ties = "paper") -> Task:
+        split, change = data.split(seed), change_of(self.points(data))
+        source = self._source(data.X.shape[1], seed)
 
         def part(rows: np.ndarray, *, moved: bool) -> tuple[np.ndarray, np.ndarray]:
-            X = field.X[rows]
+            X = data.X[rows]
             if moved:
                 for begin in range(0, len(X), AT_ONCE):
                     X[begin : begin + AT_ONCE] = X[begin : begin + AT_ONCE].take(source, axis=1)
-            return X, field.y[rows]
+            return X, data.y[rows]
 
         kept: dict[bool, list[tuple[np.ndarray, np.ndarray]]] = {}
 
         def world(*, moved: bool) -> list[tuple[np.ndarray, np.ndarray]]:
-            """Queries and database. Only one world is kept: two may be too large."""
+            """Queries and database. Only one version is kept: two may be too large."""
             if moved not in kept:
                 kept.clear()
                 kept[moved] = [part(rows, moved=moved) for rows in (split.queries, split.retrieval)]
             return kept[moved]
 
-        def look(hasher: Streamed, n_train: int) -> dict[str, float]:
-            scores = judge(hasher, *world(moved=n_train > change), ties=ties, radius=RADIUS, k=K)
+        def scores_at(hasher: Streamed, n_train: int) -> dict[str, float]:
+            scores = score(hasher, *world(moved=n_train > change), ties=ties, radius=RADIUS, k=K)
             if n_train == change:
                 queries, (searched, labels) = world(moved=True)
-                scores["moved mAP"] = ask(hasher, queries, (hasher.transform(searched), labels), ties=ties)[
-                    "mAP"
-                ]
+                scores["moved mAP"] = score_codes(
+                    hasher, queries, (hasher.transform(searched), labels), ties=ties
+                )["mAP"]
             return scores
 
         pieces = part(split.stream[:change], moved=False), part(split.stream[change:], moved=True)
         X, y = (np.concatenate(arrays) for arrays in zip(*pieces, strict=True))
-        return Course(X, y, look, ties)
+        return Task(X, y, scores_at, ties)
 
     def highlights(self, points: Sequence[int]) -> list[tuple[int, str]]:
         change, end = change_of(points), points[-1]
         return [(change, "mAP"), (change, "moved mAP"), (end, "mAP"), (end, "train_seconds")]
 
-    def hindsight(self, curves: Curves, points: Sequence[int]) -> dict[str, float]:
-        """Rows after the change until mAP is back at 95 % of what it was, along straight lines between looks."""
+    def run_metrics(self, curves: Curves, points: Sequence[int]) -> dict[str, float]:
+        """Rows after the change until mAP is back at 95 % of its former value, interpolated between checkpoints."""
         change, curve = change_of(points), curves["mAP"]
         path = [(change, curves["moved mAP"][change]), *((n, curve[n]) for n in points if n > change)]
         return {"recovery_rows": crossing(path, RECOVERED * curve[change]) - change}
 
     def _source(self, features: int, seed: int) -> np.ndarray:
-        """For each feature, the one whose values it has after the change."""
+        """For each feature, the index of the one whose values it has after the change."""
         moving = np.random.default_rng([seed, 1]).permutation(features)[
             : max(2, round(self.share * features))
         ]
@@ -100,14 +101,16 @@ class Drift(Protocol):
 
 
 def change_of(points: Sequence[int]) -> int:
-    """The look after which the features change: the middle one, the earlier of two."""
+    """The checkpoint after which the features change: the middle one, the earlier of two."""
     if len(points) < 2:
-        raise ValueError("drift needs two looks at least: one before the features change, and one after")
+        raise ValueError(
+            "drift needs at least two checkpoints: one before the features change, and one after"
+        )
     return points[(len(points) - 1) // 2]
 
 
 def crossing(path: Sequence[tuple[int, float]], wanted: float) -> float:
-    """Where straight lines between the points first reach `wanted`; NaN where they never do.
+    """The place where the line through the points first reaches `wanted`; NaN if it never does.
 
     >>> crossing([(0, 0.2), (100, 0.4), (200, 0.8)], 0.6)
     150.0

@@ -1,4 +1,4 @@
-"""Label noise: what if a part of the labels is wrong?"""
+"""Label noise: how much does it matter if some labels are wrong?"""
 
 from __future__ import annotations
 
@@ -6,17 +6,18 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from hashstream.evaluate.protocols.course import Course, PreparedDataset
 from hashstream.evaluate.protocols.paper import Paper
+from hashstream.evaluate.protocols.task import PreparedDataset, Task
+from hashstream.evaluate.scores import Ties
 
 __all__ = ["LabelNoise"]
 
 
 @dataclass(frozen=True)
 class LabelNoise(Paper):
-    """The paper's protocol, but a share `rate` of the stream's labels, drawn by the seed, is another class's.
+    """The paper's protocol, with a share `rate` of the stream's labels replaced by another class, drawn at random.
 
-    Which class is left to chance. Judged with true labels.
+    Scores use the true labels.
 
     >>> LabelNoise(0.4).name
     'label-noise:0.4'
@@ -30,15 +31,15 @@ class LabelNoise(Paper):
 
     def __post_init__(self) -> None:
         if not 0 <= self.rate <= 1:
-            raise ValueError(f"{self.kind}: the share of wrong labels is 0 to 1, not {self.rate:g}")
+            raise ValueError(f"{self.kind}: the share of wrong labels has to be 0 to 1, not {self.rate:g}")
 
-    def course(self, field: PreparedDataset, seed: int, *, ties: str = "paper") -> Course:
-        course = super().course(field, seed, ties=ties)
-        classes = np.unique(field.y)
+    def task(self, data: PreparedDataset, seed: int, *, ties: Ties = "paper") -> Task:
+        task = super().task(data, seed, ties=ties)
+        classes = np.unique(data.y)
         if len(classes) < 2:
-            raise ValueError(f"{self.kind}: {field.dataset} has one class, so no label can be wrong")
-        rng = np.random.default_rng([seed, 1])  # not the split's numbers over again
-        number = np.searchsorted(classes, course.y)
+            raise ValueError(f"{self.kind}: {data.dataset} has one class, so no label can be wrong")
+        rng = np.random.default_rng([seed, 1])  # independent of the split's
+        number = np.searchsorted(classes, task.y)
         wrong = rng.permutation(len(number))[: round(self.rate * len(number))]
         number[wrong] = (number[wrong] + rng.integers(1, len(classes), len(wrong))) % len(classes)
-        return replace(course, y=classes[number])
+        return replace(task, y=classes[number])

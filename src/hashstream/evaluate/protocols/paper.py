@@ -1,4 +1,4 @@
-"""The paper's protocol: how well do the codes retrieve, as the stream goes by?"""
+"""The paper's protocol: how well do the codes retrieve along the stream?"""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from hashstream.evaluate.auc import auc
-from hashstream.evaluate.protocols.course import Course, PreparedDataset, Streamed, judge
 from hashstream.evaluate.protocols.protocol import Curves, Protocol
+from hashstream.evaluate.protocols.task import PreparedDataset, Streamed, Task, score
+from hashstream.evaluate.scores import Ties
 
 __all__ = ["Paper"]
 
@@ -19,16 +20,16 @@ AT, RADIUS, K = (1000,), (2,), (1, 5, *range(10, 101, 10))
 class Paper(Protocol):
     """Random queries of each class against all other rows; a random part of these, in random order, is the stream.
 
-    ties="paper" gives figures to hold against the paper's, "aware" ones that do not depend on the order of
+    ties="paper" gives figures that can be compared with the paper's, "aware" figures that do not depend on the order of
     the database (see `retrieval`).
     """
 
     kind = "paper"
-    question = "How well do the codes retrieve as a stream goes by that never changes?"
+    question = "How well do the codes retrieve along a stream that does not change?"
     free_points = True
 
     def metrics(self) -> tuple[str, ...]:
-        """The metrics of each look.
+        """The metrics of each checkpoint.
 
         >>> Paper().metrics()[:4]
         ('mAP', 'mAP@1000', 'precision@H2', 'precision@1')
@@ -40,22 +41,22 @@ class Paper(Protocol):
         )
         return ("mAP", *cut, "encode_seconds", "train_seconds")
 
-    def course(self, field: PreparedDataset, seed: int, *, ties: str = "paper") -> Course:
-        split = field.split(seed)
-        queries = field.X[split.queries], field.y[split.queries]
-        database = field.X[split.retrieval], field.y[split.retrieval]
+    def task(self, data: PreparedDataset, seed: int, *, ties: Ties = "paper") -> Task:
+        split = data.split(seed)
+        queries = data.X[split.queries], data.y[split.queries]
+        database = data.X[split.retrieval], data.y[split.retrieval]
 
-        def look(hasher: Streamed, n_train: int) -> dict[str, float]:
-            return judge(hasher, queries, database, ties=ties, at=AT, radius=RADIUS, k=K)
+        def scores_at(hasher: Streamed, n_train: int) -> dict[str, float]:
+            return score(hasher, queries, database, ties=ties, at=AT, radius=RADIUS, k=K)
 
-        return Course(field.X[split.stream], field.y[split.stream], look, ties)
+        return Task(data.X[split.stream], data.y[split.stream], scores_at, ties)
 
     def highlights(self, points: Sequence[int]) -> list[tuple[int, str]]:
         first = [(points[0], "mAP")] * (len(points) > 1)
         return [*first, *((points[-1], metric) for metric in ("mAP", "precision@H2", "train_seconds"))]
 
-    def hindsight(self, curves: Curves, points: Sequence[int]) -> dict[str, float]:
-        """The paper's areas under curves: of mAP over the stream, and of precision@K over K at its end."""
+    def run_metrics(self, curves: Curves, points: Sequence[int]) -> dict[str, float]:
+        """The paper's areas under curves: mAP over the stream, and precision@K over K at its end."""
         return {
             "AUC of mAP": auc((n, curves["mAP"][n]) for n in points),
             "AUC of precision@K": auc((k, curves[f"precision@{k}"][points[-1]]) for k in K),

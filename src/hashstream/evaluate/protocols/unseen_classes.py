@@ -1,4 +1,4 @@
-"""Unseen classes: do the codes serve classes that nobody has shown them?"""
+"""Unseen classes: do the codes also retrieve classes that were never learned from?"""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hashstream.evaluate.protocols.course import Course, PreparedDataset, Streamed, ask, encode
 from hashstream.evaluate.protocols.protocol import Protocol
+from hashstream.evaluate.protocols.task import PreparedDataset, Streamed, Task, encode, score_codes
+from hashstream.evaluate.scores import Ties
 
 __all__ = ["UnseenClasses"]
 
@@ -18,14 +19,14 @@ AT, RADIUS, K = (1000,), (2,), (10,)
 
 @dataclass(frozen=True)
 class UnseenClasses(Protocol):
-    """A share of the classes (rounded up; which ones, by the seed) never comes in the stream, but is searched.
+    """A share of the classes (rounded up, drawn by the seed) is in the database but not in the stream.
 
-    Queries of seen and of unseen classes are judged apart, both against the whole database.
+    Queries of seen and of unseen classes are scored separately, both against the whole database.
     """
 
     kind = "unseen-classes"
     question = "Do the codes also retrieve classes that were never learned from?"
-    number = "the share of classes that never come in the stream"
+    number = "the share of classes that are not in the stream"
     free_points = True
 
     share: float = 0.25
@@ -33,7 +34,7 @@ class UnseenClasses(Protocol):
     def __post_init__(self) -> None:
         if not 0 < self.share < 1:
             raise ValueError(
-                f"{self.kind}: the share of unseen classes is between 0 and 1, not {self.share:g}"
+                f"{self.kind}: the share of unseen classes has to be between 0 and 1, not {self.share:g}"
             )
 
     def metrics(self) -> tuple[str, ...]:
@@ -45,47 +46,47 @@ class UnseenClasses(Protocol):
         apart = (f"{who} {name}" for who in ("seen", "unseen") for name in cut)
         return (*apart, "encode_seconds", "train_seconds")
 
-    def points(self, field: PreparedDataset) -> tuple[int, ...]:
-        """The setting's, as far as the stream reaches if the largest classes are the ones that are left out."""
-        sizes = np.sort(np.unique(field.y, return_counts=True)[1]) - field.setting.per_class
-        rows = int(sizes[: len(sizes) - self._unseen(field, len(sizes))].sum())
-        return tuple(n for n in field.setting.checkpoints if n <= rows) or (min(rows, field.setting.stream),)
+    def points(self, data: PreparedDataset) -> tuple[int, ...]:
+        """Those of the setting, up to the shortest stream: the one without the largest classes."""
+        sizes = np.sort(np.unique(data.y, return_counts=True)[1]) - data.setting.per_class
+        rows = int(sizes[: len(sizes) - self._unseen(data, len(sizes))].sum())
+        return tuple(n for n in data.setting.checkpoints if n <= rows) or (min(rows, data.setting.stream),)
 
-    def course(self, field: PreparedDataset, seed: int, *, ties: str = "paper") -> Course:
-        split, classes = field.split(seed), np.unique(field.y)
+    def task(self, data: PreparedDataset, seed: int, *, ties: Ties = "paper") -> Task:
+        split, classes = data.split(seed), np.unique(data.y)
         order = np.random.default_rng([seed, 1]).permutation(classes)
-        unseen = order[: self._unseen(field, len(classes))]
-        asked = np.isin(field.y[split.queries], unseen)
+        unseen = order[: self._unseen(data, len(classes))]
+        asked = np.isin(data.y[split.queries], unseen)
         groups = {
-            who: (field.X[rows], field.y[rows])
+            who: (data.X[rows], data.y[rows])
             for who, rows in (("seen", split.queries[~asked]), ("unseen", split.queries[asked]))
         }
-        stream = split.retrieval[~np.isin(field.y[split.retrieval], unseen)][: field.setting.stream]
-        X, y = field.X[split.retrieval], field.y[split.retrieval]
+        stream = split.retrieval[~np.isin(data.y[split.retrieval], unseen)][: data.setting.stream]
+        X, y = data.X[split.retrieval], data.y[split.retrieval]
 
-        def look(hasher: Streamed, n_train: int) -> dict[str, float]:
+        def scores_at(hasher: Streamed, n_train: int) -> dict[str, float]:
             codes, seconds = encode(hasher, X)
             scores = {
                 f"{who} {name}": value
                 for who, queries in groups.items()
-                for name, value in ask(
+                for name, value in score_codes(
                     hasher, queries, (codes, y), ties=ties, at=AT, radius=RADIUS, k=K
                 ).items()
             }
             return {**scores, "encode_seconds": seconds}
 
-        return Course(field.X[stream], field.y[stream], look, ties)
+        return Task(data.X[stream], data.y[stream], scores_at, ties)
 
     def highlights(self, points: Sequence[int]) -> list[tuple[int, str]]:
         shown = ("seen mAP", "unseen mAP", "unseen precision@10", "train_seconds")
         return [(points[-1], metric) for metric in shown]
 
-    def _unseen(self, field: PreparedDataset, classes: int) -> int:
-        """How many classes are left out. A whisker less than the share, so that 0.3 of 10 are 3."""
+    def _unseen(self, data: PreparedDataset, classes: int) -> int:
+        """The number of unseen classes, rounded so that 0.3 of 10 are 3."""
         unseen = math.ceil(self.share * classes - 1e-9)
         if classes - unseen < 2:
             raise ValueError(
-                f"{self.name}: {field.dataset} has {classes} classes, which leaves {classes - unseen} to learn: "
+                f"{self.name}: {data.dataset} has {classes} classes, which leaves {classes - unseen} to learn: "
                 "two are needed"
             )
         return unseen

@@ -1,0 +1,89 @@
+"""The methods that take part: each with its settings, and the row of the paper's tables that it reproduces."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from hashstream.evaluate import Job
+from hashstream.hashers import methods
+from hashstream.paper.comparability import counterpart
+
+__all__ = ["Contestant", "contestants", "with_paper_settings"]
+
+ROWS = ("FCOH", "BSODH", "HCOH", "MIHash", "OSH", "AdaptHash", "SketchHash", "OKH")
+"""The rows of the paper's tables, in the order in which reports show them."""
+
+
+@dataclass(frozen=True)
+class Contestant:
+    """A method with settings. label: its name in results. printed: its row in the paper, "" where it has none."""
+
+    label: str
+    printed: str
+    method: Callable[..., Any]
+
+    @property
+    def name(self) -> str:
+        """The method's name, without its settings."""
+        return self.label.partition("[")[0].partition("(")[0]
+
+    @property
+    def title(self) -> str:
+        """The name in reports: with the settings only where a method takes part more than once.
+
+        >>> [one.title for one in contestants("mnist")][:6]
+        ['FCOH (auto)', 'FCOH (paper)', 'BSODH', 'HCOH', 'MIHash', 'OSH']
+        >>> [one.title for one in contestants("mnist") if "(" in one.label]
+        ['OSH (state lost)', 'SketchHash (state lost)']
+        """
+        if self.label == "FCOH":
+            return "FCOH (auto)"
+        if self.label == "FCOH[paper]":
+            return "FCOH (paper)"
+        return f"{self.name} (state lost)" if "paper_compat=True" in self.label else self.name
+
+    def job(self, bits: int, run: int) -> Job:
+        return Job(self.label, self.method, bits, run)
+
+
+def with_paper_settings(name: str, dataset: str, **changes: Any) -> Callable[..., Any]:
+    """The method `name` with the paper's settings for a data set, then `changes`.
+
+    A method or a data set for which the paper has no settings gives the method's defaults.
+    """
+    method = methods(variants=True)[name]
+    from_paper, known = getattr(method, "from_paper", None), counterpart(dataset).name
+    if from_paper is None or not known:
+        return partial(method, **changes) if changes else method
+    return partial(from_paper, known, **changes)
+
+
+def contestants(dataset: str, also: Mapping[str, Callable[..., Any]] | None = None) -> list[Contestant]:
+    """All methods with the paper's settings, FCOH with our defaults, and the methods of `also`.
+
+    OSH and SketchHash take part twice: the published test bench loses their state, and the paper's rows show that.
+    On a data set of the user's own every method takes part once, with its defaults.
+
+    >>> [one.label for one in contestants("mnist") if one.printed == "OSH"]
+    ['OSH[paper](paper_compat=True)']
+    >>> [one.label for one in contestants("my data") if one.printed == "OSH"]
+    ['OSH']
+    """
+    also = also or {}
+    names = [name for name in dict.fromkeys((*ROWS, *methods())) if name not in also]
+    mine = [Contestant(name, "", method) for name, method in also.items()]
+    if not counterpart(dataset).name:
+        return [Contestant(name, name if name in ROWS else "", methods()[name]) for name in names] + mine
+    found = [Contestant("FCOH", "", methods()["FCOH"])]
+    for name in names:
+        method = with_paper_settings(name, dataset)
+        label = f"{name}[paper]" if isinstance(method, partial) else name
+        loses_state = name in ("OSH", "SketchHash")
+        found.append(Contestant(label, name if name in ROWS and not loses_state else "", method))
+        if loses_state:
+            lost = with_paper_settings(name, dataset, paper_compat=True)
+            found.append(Contestant(f"{label}(paper_compat=True)", name, lost))
+    return found + mine

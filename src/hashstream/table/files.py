@@ -1,0 +1,177 @@
+"""Ingest of whole files, in batches that are each durable once stored; run again, it continues where it stopped."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+
+from hashstream.datasets.errors import DatasetError
+from hashstream.datasets.rows import Rows, RowSource
+from hashstream.hashers.validation import all_finite, check_count
+from hashstream.table.results import Items
+from hashstream.table.state.labels import label_at
+
+__all__ = ["FileIngest", "Progress", "Tally", "check_file_rows"]
+
+
+@dataclass
+class Tally:
+    """Rows by what became of them: stored as new items, stored in place of others, or skipped as already stored."""
+
+    new: int = 0
+    replaced: int = 0
+    known: int = 0
+
+    @property
+    def rows(self) -> int:
+        return self.new + self.replaced + self.known
+
+
+@dataclass(frozen=True)
+class Progress:
+    """After a batch: rows of `source` that are stored, and how much of it was read, in the unit of its `total`."""
+
+    source: RowSource
+    row: int
+    read: int
+
+
+class Ingestible(Protocol):
+    """What an ingest of files needs of a table."""
+
+    def ingest(self, ids: Any, X: Any, y: Any = None) -> None: ...
+
+    def add(self, ids: Any, X: Any, y: Any = None) -> None: ...
+
+    def get(self, ids: Any, *, features: bool = True) -> Items: ...
+
+    def __contains__(self, one: Any) -> bool: ...
+
+
+class FileIngest:
+    """An ingest of files into a table, batch by batch.
+
+    A row that is already stored with the same features and label is skipped; one that has changed replaces what is
+    stored. So the same ingest, run again after an interruption, continues where it stopped.
+
+    batch : rows that are learned and made durable at a time.
+    learn : False stores rows without their labels, and does not learn from them.
+    resume : skip rows whose id is stored, without comparing. again : learn again from rows that are stored unchanged.
+    first_id : id of the first row of files without ids; the others count up from it.
+    tally : rows so far, by what became of them.
+    """
+
+    def __init__(
+        self,
+        table: Ingestible,
+        *,
+        batch: int = 1000,
+        learn: bool = True,
+        resume: bool = False,
+        again: bool = False,
+        first_id: int = 0,
+    ) -> None:
+        if resume and again:
+            raise ValueError("resume skips stored rows, again learns from them once more: choose one of them")
+        check_count("batch", batch, 1)
+        self._table, self._batch, self._learn = table, batch, learn
+        self._resume, self._again, self._next_id = resume, again, first_id
+        self._unsure = False  # whether there was something that cannot be compared
+        self.tally = Tally()
+
+    def run(self, sources: Iterable[RowSource]) -> Iterator[Progress]:
+        """Ingest all rows; yields after every batch, which is then durable. DatasetError if a source has no rows."""
+        for source in sources:
+            row = 0
+            for rows in source.pieces(self._batch):
+                check_file_rows(source, rows)
+                self._take(source, rows)
+                row = rows.first + len(rows)
+                yield Progress(source, row, rows.read)
+            if not row:
+                raise DatasetError(f"{source.name} has no rows")
+
+    def _take(self, source: RowSource, rows: Rows) -> None:
+        counted = rows.ids is None
+        ids = np.arange(self._next_id, self._next_id + len(rows)) if rows.ids is None else rows.ids
+        self._next_id += len(rows) if counted else 0
+        for part in apart(ids):
+            y = None if rows.y is None else rows.y[part]
+            there, same = self._known(ids[part], rows.X[part], y)
+            if counted and not (self._resume or self._again) and (there & ~same).any():
+                row = rows.first + part.start + int(np.argmax(there & ~same))
+                raise ValueError(
+                    f"{source.name} has no ids, so row {row} would be item {ids[row - rows.first]}, and the table has "
+                    f"{'an' if self._unsure else 'another'} item with that id. Give ids (id, --id), start after the "
+                    "stored ones (first_id, --first-id), skip what an earlier run has stored (resume, --resume), or "
+                    "replace it (again, --again)"
+                )
+            take = ~there if self._resume else np.ones(len(there), bool) if self._again else ~same
+            self.tally.known += int((~take).sum())
+            if not take.any():
+                continue
+            if self._learn:
+                self._table.ingest(ids[part][take], rows.X[part][take], None if y is None else y[take])
+            else:
+                self._table.add(ids[part][take], rows.X[part][take])
+            self.tally.replaced += int((take & there).sum())
+            self.tally.new += int((take & ~there).sum())
+
+    def _known(self, ids: np.ndarray, X: np.ndarray, y: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
+        """Which rows have an id that is stored, and which of them are stored just as they are, (n,) bool each.
+
+        Where no features are kept, that cannot be told: then none is.
+        """
+        there = np.array([one in self._table for one in ids.tolist()], bool)
+        same = np.zeros(len(ids), bool)
+        if self._resume or self._again or not there.any():
+            return there, same
+        at = np.flatnonzero(there)
+        held = self._table.get(ids[at])
+        labels = [label_at(y if self._learn else None, row) for row in at.tolist()]
+        if held.features is None:
+            self._unsure = True
+            return there, same
+        same[at] = (held.features == X[at]).all(axis=1)
+        same[at] &= [_same_label(a, b) for a, b in zip(held.labels, labels, strict=True)]
+        return there, same
+
+
+def check_file_rows(source: RowSource, rows: Rows) -> None:
+    """ValueError for NaN or infinity that names the row of the file, which a table does not know."""
+    if not all_finite(rows.X) and len(odd := np.argwhere(~np.isfinite(rows.X))):
+        row, column = odd[0].tolist()
+        value = rows.X[row, column]
+        large = "" if np.isnan(value) else f" as {rows.X.dtype}"  # it may have been a number in the file
+        raise ValueError(
+            f"{source.name}: feature {column} of row {rows.first + row} is {value}{large}: features must be finite"
+        )
+
+
+def apart(ids: np.ndarray) -> Iterator[slice]:
+    """Cut a batch where an id comes a second time, so that the later row replaces the earlier one.
+
+    >>> [ids.tolist() for ids in (np.array([1, 2, 1, 3])[part] for part in apart(np.array([1, 2, 1, 3])))]
+    [[1, 2], [1, 3]]
+    """
+    seen: set[object] = set()
+    start = 0
+    for row, one in enumerate(ids.tolist()):
+        if one in seen:
+            yield slice(start, row)
+            start = row
+            seen.clear()
+        seen.add(one)
+    if start < len(ids):
+        yield slice(start, len(ids))
+
+
+def _same_label(held: object, given: object) -> bool:
+    if held is None or given is None:
+        return held is given
+    if isinstance(held, np.ndarray) or isinstance(given, np.ndarray):
+        return np.array_equal(np.asarray(held), np.asarray(given))
+    return bool(held == given)

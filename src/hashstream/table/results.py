@@ -1,0 +1,69 @@
+"""What a table's searches return: named tuples, distances first, as in faiss and scikit-learn."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+__all__ = ["Commit", "Items", "RadiusResult", "SearchResult"]
+
+
+class _Nearest(NamedTuple):
+    distances: np.ndarray
+    ids: np.ndarray
+
+
+class SearchResult(_Nearest):
+    """`distances, ids = table.search(Q)`.
+
+    distances : (q, m) uint16; float64 where asymmetric. ids : (q, m) int64, or object holding str.
+    labels : (q, m) object, None for a missing one, where `include` names them; otherwise None.
+    """
+
+    labels: np.ndarray | None = None
+
+
+class _Within(NamedTuple):
+    offsets: np.ndarray
+    distances: np.ndarray
+    ids: np.ndarray
+
+
+class RadiusResult(_Within):
+    """`offsets, distances, ids = table.search_radius(Q, radius)`: query i found what is at offsets[i]:offsets[i + 1].
+
+    offsets : (q + 1,) int64. distances : (found,) uint16. ids : (found,). labels : (found,) object, where included.
+    """
+
+    labels: np.ndarray | None = None
+
+
+@dataclass(frozen=True)
+class Items:
+    """What a table holds of some items, in the order in which they were asked for.
+
+    ids : (n,) int64, or object holding str. codes : (n, width) uint8. versions : (n,) int64.
+    labels : as they were given, None for a missing one. features : (n, d), or None where they are not stored.
+    """
+
+    ids: np.ndarray
+    codes: np.ndarray
+    versions: np.ndarray
+    labels: list[Any]
+    features: np.ndarray | None
+
+
+@dataclass(frozen=True)
+class Commit:
+    """One commit, in figures: its number, and items that were added, removed (replaced ones too) and re-encoded.
+
+    recode_seconds : that re-encoding took.
+    """
+
+    seq: int
+    added: int
+    removed: int
+    recoded: int
+    recode_seconds: float

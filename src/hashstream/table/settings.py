@@ -1,0 +1,54 @@
+"""What a table is told once: stored with it, and in force again whenever it is opened."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+from hashstream.hashers.validation import check_count
+from hashstream.table.policies import Every, Policy, Projected, from_fields, to_fields
+
+__all__ = ["Durability", "Settings"]
+
+Durability = Literal["full", "fast"]
+
+
+@dataclass(frozen=True)
+class Settings:
+    """The settings of a table that may change from one opening to the next; `HashTable.open` says what they mean."""
+
+    policy: Policy
+    durability: Durability = "full"
+    max_versions: int = 16
+    checkpoint_rows: int = 20_000
+    segment_bytes: int = 1 << 30
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.policy, Policy):
+            raise TypeError(f"policy must be a policy such as Every(100), not {self.policy!r}")
+        if self.durability not in ("full", "fast"):
+            raise ValueError(f'durability must be "full" or "fast", not {self.durability!r}')
+        check_count("max_versions", self.max_versions, 1)
+        check_count("checkpoint_rows", self.checkpoint_rows, 1)
+        check_count("segment_bytes", self.segment_bytes, 1)
+
+    @classmethod
+    def default(cls, keep_features: bool) -> Settings:
+        return cls(Every() if keep_features else Projected())
+
+    def with_given(self, given: Mapping[str, Any]) -> Settings:
+        """These settings, except those that are given and not None."""
+        return replace(self, **{name: value for name, value in given.items() if value is not None})
+
+    def to_fields(self) -> dict[str, Any]:
+        """As JSON."""
+        return {**vars(self), "policy": to_fields(self.policy)}
+
+    @classmethod
+    def from_fields(cls, stored: Mapping[str, Any], policy: Policy | None = None) -> Settings:
+        """What `to_fields` was given; a ValueError or TypeError says what is wrong with it.
+
+        policy : instead of the stored one, which then need not be registered.
+        """
+        return cls(**{**stored, "policy": from_fields(stored["policy"]) if policy is None else policy})

@@ -1,0 +1,110 @@
+"""Exact search over the codes of a view: query and item are always compared by codes of one version."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from hashstream import hamming
+from hashstream.hashers import Encoder
+from hashstream.table.errors import TableError
+from hashstream.table.state.view import View
+
+__all__ = ["ExactScan"]
+
+FEW = 16  # queries that are encoded with as few calls as possible
+
+Found = tuple[np.ndarray, np.ndarray]
+
+
+@dataclass(frozen=True)
+class ExactScan:
+    """The `CodeIndex` that reads every code: nothing to build, exact, ties by slot."""
+
+    view: View
+
+    def topk(self, Q: np.ndarray, k: int, n_threads: int | None = None) -> Found:
+        """The k items nearest to each query: distances (q, m) uint16, slots (q, m) int64, m = min(k, items alive).
+
+        Equal to a sort of all stored codes by (Hamming distance to the query's code of the same version, slot).
+        """
+        view = self.view
+        if not view.parts:
+            return np.empty((len(Q), 0), np.uint16), np.empty((len(Q), 0), np.int64)
+        matrices = view.matrices
+        if len(Q) <= FEW and matrices and Q.dtype == matrices[0].dtype:  # calls take longer than the products
+            values = np.empty((len(matrices), len(Q), matrices[0].shape[1]), Q.dtype)
+            with np.errstate(invalid="ignore", over="ignore"):
+                for i, matrix in enumerate(matrices):
+                    np.matmul(Q, matrix, out=values[i])
+            found = view.searchable.topk_signs(values, k, n_threads=n_threads)
+            if found is not None:
+                return found
+        return view.searchable.topk(self._codes(Q), k, n_threads=n_threads)
+
+    def radius(
+        self, Q: np.ndarray, radius: int, n_threads: int | None = None
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """All items at most `radius` bits away: offsets (q + 1,) int64, distances uint16 and slots int64.
+
+        Within a query by ascending distance, then by slot.
+        """
+        query, word = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
+        queries = dict(zip(self.view.versions, self._codes(Q), strict=True))
+        for part in self.view.parts:
+            codes, slots, dead = part.arrays()
+            offsets, far, rows = hamming.radius(queries[part.version], codes, radius, n_threads=n_threads)
+            owner = np.repeat(np.arange(len(Q)), np.diff(offsets))
+            if len(dead):
+                alive = ~np.isin(rows, dead)
+                owner, far, rows = owner[alive], far[alive], rows[alive]
+            query.append(owner)
+            word.append(far.astype(np.int64) << 32 | slots[rows])
+        owners, words = np.concatenate(query), np.concatenate(word)
+        if len(self.view.parts) > 1:
+            order = np.lexsort((words, owners))
+            owners, words = owners[order], words[order]
+        offsets = np.zeros(len(Q) + 1, np.int64)
+        np.cumsum(np.bincount(owners, minlength=len(Q)), out=offsets[1:])
+        return offsets, (words >> 32).astype(np.uint16), words & 0xFFFFFFFF
+
+    def topk_asymmetric(self, Q: np.ndarray, k: int, n_threads: int | None = None) -> Found:
+        """As `topk`, by the costs of `query_values`: distances (q, m) float64, slots (q, m) int64."""
+        view = self.view
+        if not view.parts:
+            return np.empty((len(Q), 0)), np.empty((len(Q), 0), np.int64)
+        values = {version: query_values(view.encoders[version], Q) for version in view.versions}
+        found = []
+        for part in view.parts:
+            codes, slots, dead = part.arrays()
+            alive = None if not len(dead) else np.delete(np.arange(len(codes)), dead)
+            far, rows = hamming.weighted_topk(
+                values[part.version], codes, k, subset=alive, n_threads=n_threads
+            )
+            found.append((far, slots[rows].astype(np.int64)))
+        far, slots = (np.concatenate([pair[i] for pair in found], axis=1) for i in (0, 1))
+        order = np.lexsort((slots, far), axis=1)[:, :k]
+        return np.take_along_axis(far, order, axis=1), np.take_along_axis(slots, order, axis=1)
+
+    def _codes(self, Q: np.ndarray) -> np.ndarray:
+        """The codes of the queries for every version alive, (versions, q, width) uint8."""
+        view = self.view
+        codes = np.empty((len(view.versions), len(Q), view.width), np.uint8)
+        for i, version in enumerate(view.versions):
+            codes[i] = view.encoders[version].encode(Q)
+        return codes
+
+
+def query_values(encoder: Encoder, Q: np.ndarray) -> np.ndarray:
+    """The real values of queries, (q, r) float64, scaled so that the mean magnitude of each query's values is 1.
+
+    The magnitude is the cost of a differing bit: how sure the query is of it. Distances then have the scale of Hamming
+    distances, and those of different versions are comparable. A query whose values are all zero has -1s.
+    """
+    with np.errstate(over="ignore", invalid="ignore"):
+        P = encoder.decision_function(Q).astype(np.float64)
+    if not np.isfinite(P).all():
+        raise TableError(f"the hash functions of version {encoder.version} give NaN or infinity for a query")
+    mean = np.abs(P).mean(axis=1, keepdims=True)
+    return np.where(mean > 0, P / np.where(mean > 0, mean, 1), -1.0)

@@ -1,0 +1,1 @@
+"""Where a table's states are kept: the contract `Storage`, in memory, and in a folder."""

@@ -1,0 +1,573 @@
+"""The database: one SQLite file with everything but the features. Its transactions are the table's only commits.
+
+All SQL of a table is here. Rows come back as the typed records of `records.py`.
+
+It is in WAL mode: a commit is one append and one fsync (a rollback journal needs three), and readers of other processes
+go on while it is written. With durability "full" (synchronous=FULL) every commit is synced before it returns; with
+"fast" (synchronous=NORMAL) none is: the file stays whole after a power loss, but may be older than what was
+acknowledged.
+
+Where syncs take long, the features of a small batch are stored here too until their segment is synced, which is then
+done once for many batches: a commit costs one sync, not two. After a power loss they are written to the segment again.
+
+SQLite has no checksums of its own outside the log, so every row here has one, over all of its fields. What is read
+is verified when it is read.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import json
+import os
+import sqlite3
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from hashstream.table.errors import TableError, forked
+from hashstream.table.storage.folder.failpoints import reach
+from hashstream.table.storage.folder.open_files import OpenFiles, explained
+from hashstream.table.storage.folder.records import (
+    FORMAT,
+    BatchRow,
+    Head,
+    Identity,
+    ModelRow,
+    SegmentRow,
+    checked,
+    checksum,
+    migrate,
+    pack,
+    unpack,
+)
+from hashstream.table.storage.folder.segments import sync_folder
+
+__all__ = ["Database"]
+
+APPLICATION = 0x48535442  # "HSTB"
+PAGE_BYTES = 8192  # large blobs take half the time that they take in pages of the usual size
+CACHE_KB = 512  # of pages that a connection keeps: nearly all that is read is read once
+WAL_PAGES = (
+    1024  # 8 MB of log before it is carried over into the file; then it is used again, which syncs quicker
+)
+WAIT = 30  # seconds for other processes that hold the database
+BLOB_BYTES = 1 << 18  # of the items in one row
+
+# Columns by name: where the stored schema is damaged, SQLite says so.
+BATCH = "seq, first_slot, n_rows, learned, version, features_crc, model_crc, y, crc"
+
+SCHEMA = """
+CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL, crc INTEGER NOT NULL) WITHOUT ROWID;
+CREATE TABLE segments (number INTEGER PRIMARY KEY, first_slot INTEGER NOT NULL, crc INTEGER NOT NULL);
+CREATE TABLE batches (
+    seq INTEGER PRIMARY KEY, first_slot INTEGER NOT NULL, n_rows INTEGER NOT NULL, learned INTEGER NOT NULL,
+    version INTEGER NOT NULL, features_crc INTEGER NOT NULL, model_crc INTEGER NOT NULL, y BLOB, crc INTEGER NOT NULL);
+CREATE UNIQUE INDEX batch_slots ON batches (first_slot);
+CREATE TABLE unsynced (first_slot INTEGER PRIMARY KEY, features BLOB NOT NULL, crc INTEGER NOT NULL);
+CREATE TABLE log (seq INTEGER PRIMARY KEY, change BLOB NOT NULL, crc INTEGER NOT NULL);
+CREATE TABLE items (name TEXT, part INTEGER, bytes BLOB NOT NULL, crc INTEGER NOT NULL, PRIMARY KEY (name, part));
+CREATE TABLE models (kind TEXT, version INTEGER, seq INTEGER NOT NULL, hasher BLOB NOT NULL, crc INTEGER NOT NULL,
+    PRIMARY KEY (kind, version));
+"""
+
+
+class Database:
+    """Rows of the database, checked. One connection that writes (or reads), used under the table's lock."""
+
+    def __init__(self, path: Path, *, mode: str, sync: bool = True) -> None:
+        """mode : "create", "write" or "read"."""
+        self.path = path
+        self._in_doubt, self._sync = False, sync
+        self._process = os.getpid()
+        self._head: str | None = None  # the head as it is if nobody else has written
+        self._next_head: str | None = None
+        self._files = OpenFiles(path)
+        if mode != "create" and not path.exists():
+            raise TableError(f"{path} is not there: {path.parent} is not a table")
+        uri = f"{path.absolute().as_uri()}?mode={'ro' if mode == 'read' else 'rwc' if mode == 'create' else 'rw'}"
+        try:
+            self._db = sqlite3.connect(
+                uri, uri=True, isolation_level=None, check_same_thread=False, timeout=WAIT
+            )
+        except sqlite3.Error as error:
+            raise self.damaged(error) from error
+        try:
+            if mode == "create":
+                self._create()
+            else:
+                self._check_format()
+            if mode != "read":
+                self._db.execute("PRAGMA journal_mode = WAL")
+                self._db.execute(f"PRAGMA synchronous = {'FULL' if sync else 'NORMAL'}")
+                self._db.execute(f"PRAGMA wal_autocheckpoint = {WAL_PAGES}")
+                self._db.execute("PRAGMA secure_delete = OFF")  # or what is deleted is written once more
+        except BaseException as error:
+            self._db.close()
+            if isinstance(error, sqlite3.Error):
+                raise self.damaged(error) from error
+            raise
+
+    def _create(self) -> None:
+        self._db.execute(f"PRAGMA page_size = {PAGE_BYTES}")
+        self._db.execute("PRAGMA journal_mode = WAL")
+        self._db.executescript(
+            f"BEGIN; PRAGMA application_id = {APPLICATION}; PRAGMA user_version = {FORMAT}; {SCHEMA} COMMIT;"
+        )
+
+    def _check_format(self) -> None:
+        self._db.execute(f"PRAGMA cache_size = {-CACHE_KB}")
+        application = self._one("PRAGMA application_id")[0]
+        version = self._one("PRAGMA user_version")[0]
+        if application != APPLICATION:
+            raise TableError(f"{self.path} is damaged, or not the database of a table")
+        migrate(str(self.path), version)
+
+    def damaged(self, error: sqlite3.Error) -> TableError:
+        """A sentence about an error of SQLite."""
+        return explained(self.path, error, WAIT)
+
+    def _one(self, sql: str, *values: Any) -> Any:
+        return self._db.execute(sql, values).fetchone()
+
+    def _all(self, sql: str, *values: Any) -> list[Any]:
+        return self._db.execute(sql, values).fetchall()
+
+    # ---- transactions
+
+    @property
+    def in_doubt(self) -> bool:
+        """Whether a commit failed, or was interrupted, in a way that leaves open what is on the disk, or whether it is
+        what is in memory: only opening it again tells."""
+        return self._in_doubt
+
+    def settled(self) -> None:
+        """What was committed is in memory, too."""
+        self._in_doubt = False
+
+    def watch_head(self) -> None:
+        """From now on, refuse a transaction where the head is not what it is now, or what was written here last: then
+        another process has written, whatever the locks say. In a block of `reading`."""
+        self._head = self._one("SELECT value FROM meta WHERE key = 'head'")[0]
+
+    def refuse_if_overtaken(self) -> None:
+        """TableError where another process has written; in a transaction, or a block of `reading` alone."""
+        found = self._one("SELECT value FROM meta WHERE key = 'head'")
+        if self._head is not None and (found is None or found[0] != self._head):
+            raise TableError(
+                f"another process has written to {self.path.parent} since it was opened here: nothing was changed. "
+                "Close this table and open it again, and let one process write at a time."
+            )
+
+    def _refuse_if_forked(self) -> None:
+        if os.getpid() != self._process:
+            raise TableError(forked(self.path.parent, self._process))
+
+    def check_files(self) -> None:
+        """TableError where a file was deleted, replaced or cut while it was open."""
+        self._files.check()
+
+    def transaction(
+        self, name: str = "commit", *, sync: bool = False, settle: bool = True
+    ) -> AbstractContextManager[None]:
+        """All or nothing; passes the fail-points `name`.before and `name`.after.
+
+        From its beginning on, no other process can commit, and the head is known to be the last one of this process.
+
+        sync : make this commit, and all before it, durable even where none is as a rule.
+        settle : whether nothing is left to do when it has happened; otherwise `settled` says when.
+        """
+        return _Transaction(self, name, sync and not self._sync, settle)
+
+    def reading(self, *, alone: bool = False) -> AbstractContextManager[None]:
+        """All reads within the block see one commit. alone : nobody can commit meanwhile, either."""
+        return _Reading(self, alone)
+
+    def begin(self, sql: str, *, sync: bool = False) -> None:
+        self._refuse_if_forked()
+        self._files.check()
+        self._roll_back()  # what an interrupt may have left
+        if sync:
+            self._db.execute("PRAGMA synchronous = FULL")
+        self._db.execute(sql)
+
+    def begin_writing(self, *, sync: bool) -> None:
+        if self._in_doubt:
+            raise TableError(
+                f"the last write to {self.path} was interrupted and its outcome is unknown: close and reopen the table"
+            )
+        self._next_head = self._head
+        try:
+            self.begin("BEGIN IMMEDIATE", sync=sync)
+            self.refuse_if_overtaken()
+        except BaseException as error:
+            self.give_up(error)
+            raise
+
+    def commit(self, name: str) -> None:
+        try:
+            reach(f"{name}.before")
+            self._files.check()
+            self._in_doubt = True  # an interrupt (Ctrl-C) may come anywhere from here on
+            try:
+                self._db.execute("COMMIT")
+            except sqlite3.Error as error:
+                self._in_doubt = "full" not in str(error)
+                raise
+        except BaseException as error:
+            self.give_up(error)
+            raise
+        self._head = self._next_head
+
+    def give_up(self, error: BaseException) -> None:
+        """Roll back what failed with an error; a TableError in the place of one of SQLite's."""
+        if os.getpid() != self._process:
+            return  # the transaction is the parent's
+        try:
+            if self._db.in_transaction:
+                self._db.execute("ROLLBACK")
+                if not isinstance(error, sqlite3.Error):
+                    self._in_doubt = False
+        except sqlite3.Error as second:
+            raise self.damaged(second) from error
+        if isinstance(error, sqlite3.Error):
+            raise self.damaged(error) from error
+
+    def end_sync(self) -> None:
+        with suppress(sqlite3.Error):
+            self._db.execute("PRAGMA synchronous = NORMAL")
+
+    def _roll_back(self) -> None:
+        if self._db.in_transaction:
+            self._db.execute("ROLLBACK")
+
+    def end_reading(self, error: BaseException | None) -> None:
+        """A TableError in the place of errors that a damaged page brings."""
+        if os.getpid() != self._process:
+            return  # the transaction is the parent's
+        try:
+            if error is None and self._db.in_transaction:
+                self._db.execute("COMMIT")
+            elif error is not None:
+                with suppress(
+                    sqlite3.ProgrammingError
+                ):  # closed meanwhile, by a signal's handler, which then raised
+                    self._roll_back()
+        except sqlite3.Error as second:
+            raise self.damaged(second) from error
+        if isinstance(error, sqlite3.Error):
+            raise self.damaged(error) from error
+        if isinstance(error, (UnicodeDecodeError, OverflowError)):  # text of a damaged page
+            raise TableError(f"{self.path} is damaged: {error}") from error
+
+    # ---- small facts
+
+    def _put(self, key: str, value: Any) -> None:
+        text = json.dumps(value, sort_keys=True)
+        if key == "head":
+            self._next_head = text
+        self._db.execute("INSERT OR REPLACE INTO meta VALUES (?, ?, ?)", (key, text, checksum(key, text)))
+
+    def _find(self, key: str) -> Any:
+        """None where it is not there."""
+        row = self._one("SELECT value, crc FROM meta WHERE key = ?", key)
+        if row is None:
+            return None
+        checked(f"{self.path} ({key})", row[1], key, row[0])
+        return json.loads(row[0])
+
+    def put_identity(self, identity: Identity) -> None:
+        self._put("identity", identity.to_fields())
+
+    def identity(self) -> Identity:
+        return Identity.from_fields(self._find("identity"))
+
+    def put_head(self, head: Head) -> None:
+        self._put("head", head.to_fields())
+
+    def head(self) -> Head:
+        return Head.from_fields(self._find("head"))
+
+    def put_settings(self, settings: dict[str, Any]) -> None:
+        self._put("settings", settings)
+
+    def settings(self) -> dict[str, Any]:
+        found = self._find("settings")
+        if not isinstance(found, dict):
+            raise TableError(f"{self.path} is damaged: its settings are missing")
+        return found
+
+    def put_history(self, history: dict[str, Any]) -> None:
+        self._put("history", history)
+
+    def history(self) -> dict[str, Any] | None:
+        found: dict[str, Any] | None = self._find("history")
+        return found
+
+    def put_segment(self, row: SegmentRow) -> None:
+        self._db.execute("INSERT INTO segments VALUES (?, ?, ?)", (*row, checksum(*row)))
+
+    def segments(self) -> list[SegmentRow]:
+        """In order."""
+        rows = self._all("SELECT number, first_slot, crc FROM segments ORDER BY number")
+        for number, first_slot, crc in rows:
+            checked(f"{self.path} (segment {number})", crc, number, first_slot)
+            self._typed("segment", (number, first_slot), int, int)
+        return [SegmentRow(number, first_slot) for number, first_slot, _ in rows]
+
+    def _typed(self, what: str, fields: Sequence[Any], *types: Any) -> None:
+        """TableError where a row has fields of other types: SQLite keeps whatever it was given."""
+        for field, one in zip(fields, types, strict=True):
+            if not isinstance(field, one):
+                raise TableError(
+                    f"{self.path} is damaged: a {what} has a field of type {type(field).__name__}"
+                )
+
+    # ---- batches
+
+    def put_batch(self, row: BatchRow) -> None:
+        self._db.execute("INSERT INTO batches VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", (*row, checksum(*row)))
+
+    def batches(self) -> Iterator[BatchRow]:
+        """All of them, in order."""
+        return self._batches("1")
+
+    def batches_after(self, seq: int) -> Iterator[BatchRow]:
+        return self._batches("seq > ?", seq)
+
+    def batches_below(self, slot: int) -> Iterator[BatchRow]:
+        """Those that begin below a slot."""
+        return self._batches("first_slot < ?", slot)
+
+    def last_batch(self, seq: int) -> BatchRow | None:
+        """The last one up to commit `seq`."""
+        return next(self._batches("seq = (SELECT max(seq) FROM batches WHERE seq <= ?)", seq), None)
+
+    def batch_at(self, slot: int) -> BatchRow | None:
+        """The one that holds a slot."""
+        where = "first_slot = (SELECT max(first_slot) FROM batches WHERE first_slot <= ?)"
+        found = next(self._batches(where, slot), None)
+        return found if found is not None and slot < found.end else None
+
+    def _batches(self, where: str, *values: Any) -> Iterator[BatchRow]:
+        for *fields, crc in self._db.execute(
+            f"SELECT {BATCH} FROM batches WHERE {where} ORDER BY seq", values
+        ):
+            checked(f"{self.path} (batch {fields[0]})", crc, *fields)
+            self._typed("batch", fields, *[int] * 7, bytes | None)
+            yield BatchRow(*fields)
+
+    # ---- features of batches whose segment has not been synced since
+
+    def put_unsynced(self, first_slot: int, features: bytes | memoryview, crc: int) -> None:
+        """crc : checksum of the features, which is known already."""
+        crc = checksum(first_slot, crc)
+        self._db.execute("INSERT INTO unsynced VALUES (?, ?, ?)", (first_slot, features, crc))
+
+    def unsynced(self) -> Iterator[tuple[int, bytes]]:
+        """(first slot, bytes of the rows) of each, ascending."""
+        for first, features, crc in self._db.execute(
+            "SELECT first_slot, features, crc FROM unsynced ORDER BY first_slot"
+        ):
+            self._typed("features", (first, features), int, bytes)
+            checked(f"{self.path} (features from slot {first})", crc, first, checksum(features))
+            yield first, features
+
+    def forget_unsynced(self) -> None:
+        self._db.execute("DELETE FROM unsynced")
+
+    # ---- changes since the checkpoint of the items
+
+    def put_change(self, seq: int, raw: bytes) -> None:
+        self._db.execute("INSERT INTO log VALUES (?, ?, ?)", (seq, raw, checksum(seq, raw)))
+
+    def changes(self, after: int) -> Iterator[tuple[int, dict[str, np.ndarray]]]:
+        for seq, raw, crc in self._db.execute(
+            "SELECT seq, change, crc FROM log WHERE seq > ? ORDER BY seq", (after,)
+        ):
+            checked(f"{self.path} (change {seq})", crc, seq, raw)
+            self._typed("change", (seq, raw), int, bytes)
+            yield seq, unpack(raw)
+
+    def forget_changes(self) -> None:
+        self._db.execute("DELETE FROM log")
+
+    # ---- a checkpoint of the items, as of one commit
+
+    def put_items(self, arrays: dict[str, np.ndarray]) -> int:
+        """In place of the last one; returns its number of bytes."""
+        self._db.execute("DELETE FROM items")
+        total = 0
+        for name, array in arrays.items():
+            rows = max(1, BLOB_BYTES // max(1, array.itemsize * int(np.prod(array.shape[1:]))))
+            for part, start in enumerate(range(0, max(1, len(array)), rows)):
+                raw = pack({"": array[start : start + rows]})
+                total += len(raw)
+                self._db.execute(
+                    "INSERT INTO items VALUES (?, ?, ?, ?)", (name, part, raw, checksum(name, part, raw))
+                )
+        return total
+
+    def items(self) -> dict[str, np.ndarray]:
+        # Parts are copied to where they belong one by one: what is needed for a while is small, and leaves no holes.
+        sizes = dict(self._all("SELECT name, sum(length(bytes)) FROM items GROUP BY name"))
+        arrays: dict[str, np.ndarray] = {}
+        used: dict[str, int] = {}
+        for name, part, raw, crc in self._db.execute(
+            "SELECT name, part, bytes, crc FROM items ORDER BY name, part"
+        ):
+            checked(f"{self.path} (items, {name})", crc, name, part, raw)
+            self._typed("item", (name, part, raw), str, int, bytes)
+            rows = unpack(raw)[""]
+            if name not in arrays:
+                room = sizes[name] // (rows.itemsize * int(np.prod(rows.shape[1:])))
+                arrays[name], used[name] = np.empty((room, *rows.shape[1:]), rows.dtype), 0
+            arrays[name][used[name] : used[name] + len(rows)] = rows
+            used[name] += len(rows)
+        return {name: array[: used[name]] for name, array in arrays.items()}
+
+    # ---- hash functions
+
+    def put_checkpoint(self, row: ModelRow) -> None:
+        """The model, in place of the last one."""
+        self._db.execute("DELETE FROM models WHERE kind = 'checkpoint'")
+        self._put_model("checkpoint", row)
+
+    def put_encoder(self, row: ModelRow) -> None:
+        """The hash functions of an old version that is alive."""
+        self._put_model("encoder", row)
+
+    def _put_model(self, kind: str, row: ModelRow) -> None:
+        fields = (kind, *row)
+        self._db.execute("INSERT OR REPLACE INTO models VALUES (?, ?, ?, ?, ?)", (*fields, checksum(*fields)))
+
+    def checkpoint(self) -> ModelRow | None:
+        """The saved model."""
+        return next(self._models("checkpoint"), None)
+
+    def encoders(self) -> Iterator[ModelRow]:
+        """The saved hash functions of old versions."""
+        return self._models("encoder")
+
+    def _models(self, kind: str) -> Iterator[ModelRow]:
+        for fields in self._db.execute(
+            "SELECT kind, version, seq, hasher, crc FROM models WHERE kind = ? ORDER BY version", (kind,)
+        ):
+            checked(f"{self.path} ({kind} {fields[1]})", fields[4], *fields[:4])
+            self._typed(kind, fields[:4], str, int, int, bytes)
+            yield ModelRow(*fields[1:4])
+
+    def encoder_versions(self) -> set[int]:
+        return {version for (version,) in self._all("SELECT version FROM models WHERE kind = 'encoder'")}
+
+    def forget_encoders(self, versions: set[int]) -> None:
+        for version in versions:
+            self._db.execute("DELETE FROM models WHERE kind = 'encoder' AND version = ?", (version,))
+
+    # ---- whole files
+
+    def forget_rows(self) -> None:
+        """Delete all rows about items, before others take their place."""
+        for name in ("batches", "segments", "unsynced", "log", "items"):
+            self._db.execute(f"DELETE FROM {name}")
+
+    def verify_rows(self) -> None:
+        """Compare every row but those of the batches with its checksum. In a block of `reading`."""
+        self.items()
+        self.history()
+        self.checkpoint()
+        self.segments()
+        for rows in (self.changes(0), self.encoders(), self.unsynced()):
+            for _ in rows:
+                pass
+
+    def quick_check(self) -> None:
+        """SQLite's own check of its pages."""
+        self._files.check()
+        try:
+            found = self._all("PRAGMA quick_check(1)")
+        except sqlite3.Error as error:
+            raise self.damaged(error) from error
+        if found != [("ok",)]:
+            raise TableError(f"{self.path} is damaged: {found[0][0]}")
+
+    def copy_to(self, path: Path) -> None:
+        """A consistent copy, of one commit, while others write; OSError where there is no room for it."""
+        try:
+            self._db.execute("VACUUM INTO ?", (path.absolute().as_uri(),))  # the name need not be UTF-8
+        except sqlite3.Error as error:
+            if "full" in str(error):
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path)) from error
+            raise self.damaged(error) from error
+
+    def sync_log(self) -> None:
+        """Make the commits in the log durable, whoever made them: a process that was killed between the writing of a
+        commit and its sync has left it to the system.
+
+        The database itself needs none, as SQLite syncs what it moves there before it uses the log again. Nor may it be
+        opened here: with the file, its locks would be let go of.
+        """
+        log = self.path.with_name(f"{self.path.name}-wal")
+        with suppress(FileNotFoundError), log.open("r+b") as file:
+            os.fsync(file.fileno())
+        sync_folder(self.path.parent)
+
+    def abandon(self) -> None:
+        """In a forked process: leave the connection to the parent. SQLite forbids its use here, closing it included. So
+        the object is never collected."""
+        ctypes.pythonapi.Py_IncRef(ctypes.py_object(self._db))
+
+    def close(self) -> None:
+        if os.getpid() != self._process:
+            return
+        with suppress(TableError, OSError):
+            self._files.check()
+        self._db.close()
+
+
+@dataclass(frozen=True)
+class _Transaction(AbstractContextManager[None]):
+    """A class, not a generator: a generator that an interrupt has left in the middle would end later, when it is
+    collected, and then roll back whatever transaction there is."""
+
+    database: Database
+    name: str
+    sync: bool
+    settle: bool
+
+    def __enter__(self) -> None:
+        self.database.begin_writing(sync=self.sync)
+
+    def __exit__(self, kind: object, error: BaseException | None, _: object) -> None:
+        try:
+            if error is None:
+                self.database.commit(self.name)
+            else:
+                self.database.give_up(error)
+        finally:
+            if self.sync:
+                self.database.end_sync()
+        if error is None:
+            reach(f"{self.name}.after")
+            if self.settle:
+                self.database.settled()
+
+
+@dataclass(frozen=True)
+class _Reading(AbstractContextManager[None]):
+    database: Database
+    alone: bool
+
+    def __enter__(self) -> None:
+        try:
+            self.database.begin("BEGIN IMMEDIATE" if self.alone else "BEGIN")
+        except BaseException as error:
+            self.database.end_reading(error)
+            raise
+
+    def __exit__(self, kind: object, error: BaseException | None, _: object) -> None:
+        self.database.end_reading(error)

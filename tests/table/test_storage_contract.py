@@ -1,0 +1,62 @@
+"""Storages in memory and in a folder, held to the contract."""
+
+from __future__ import annotations
+
+import errno
+from pathlib import Path
+
+import pytest
+from tests.table.storage_contract import StorageContract, empty_state, settings
+
+from hashstream.table import Storage
+from hashstream.table.storage.folder import failpoints
+from hashstream.table.storage.folder.create import create_folder
+from hashstream.table.storage.folder.storage import FolderStorage
+from hashstream.table.storage.memory import MemoryStorage
+
+
+class TestMemory(StorageContract):
+    survives = False
+
+    def opened(self, tmp_path: Path, keep_features: bool = True) -> Storage:
+        return MemoryStorage(empty_state(), settings(keep_features), keep_features=keep_features)
+
+
+class TestFolder(StorageContract):
+    survives = True
+
+    def opened(self, tmp_path: Path, keep_features: bool = True) -> Storage:
+        create_folder(tmp_path / "t", empty_state(), settings(keep_features), keep_features=keep_features)
+        return FolderStorage(tmp_path / "t", mode="write")
+
+    def reopened(self, storage: Storage) -> Storage:
+        assert storage.path is not None
+        return FolderStorage(storage.path, mode="write")
+
+    def break_commits(self, patch: pytest.MonkeyPatch) -> None:
+        def fail(name: str) -> None:
+            if name == "commit.before":
+                raise OSError(errno.ENOSPC, "no space left on device")
+
+        patch.setattr("hashstream.table.storage.folder.database.reach", fail)
+
+
+def test_the_contract_notices_a_storage_that_forgets(tmp_path: Path) -> None:
+    """The contract can fail: here a storage that drops every second batch of labels."""
+
+    class Forgetful(MemoryStorage):
+        def labels(self, slots, generation):  # type: ignore[no-untyped-def]
+            found = super().labels(slots, generation)
+            return [None if slot >= 20 else label for slot, label in zip(slots.tolist(), found, strict=True)]
+
+    class Tests(TestMemory):
+        def opened(self, tmp_path: Path, keep_features: bool = True) -> Storage:
+            return Forgetful(empty_state(), settings(keep_features), keep_features=keep_features)
+
+    with pytest.raises(AssertionError):
+        Tests().test_what_is_committed_can_be_read(tmp_path)
+
+
+def test_fail_points_have_names() -> None:
+    with pytest.raises(ValueError, match="no fail-point"), failpoints.on("commit.never", lambda: None):
+        pass
