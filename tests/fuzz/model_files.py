@@ -88,7 +88,7 @@ def corpus() -> list[bytes]:
     models: list[hs.OnlineHasher] = []
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)
-        for method in hs.methods().values():
+        for method in hs.methods(variants=True).values():
             models += [
                 method(n_bits=6, random_state=0).partial_fit(X[:41], y[:41]),
                 method(n_bits=16, random_state=0, feature_map="center").partial_fit(single, names),

@@ -10,6 +10,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from copy import deepcopy
 from functools import cache, partial
+from inspect import signature
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -285,7 +286,7 @@ class OnlineHasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
 
     @classmethod
     def is_projection(cls) -> bool:
-        """Whether the values of rows, after the feature map, are X @ projection_ and nothing else."""
+        """True where the values of rows, after the feature map, are X @ projection_ and nothing else."""
         return cls._project is OnlineHasher._project
 
     def decision_function(self, X: ArrayLike) -> np.ndarray:
@@ -370,7 +371,7 @@ class OnlineHasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
 @cache
 def parameter_names(method: type[OnlineHasher]) -> tuple[str, ...]:
     """Names of a method's parameters, cached: scikit-learn reads its signature at every call."""
-    return tuple(method._get_param_names())
+    return tuple(sorted(signature(method).parameters))
 
 
 def state(estimator: BaseEstimator) -> dict[str, Any]:
