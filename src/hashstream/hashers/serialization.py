@@ -12,7 +12,6 @@ the result is compared with the declarations of its method (`state_checks.py`) b
 from __future__ import annotations
 
 import hashlib
-import inspect
 import json
 import math
 import os
@@ -252,7 +251,6 @@ def _label_book(labels: Any, multilabel: Any, where: str) -> LabelBook:
 def _object(
     name: str, parameters: dict[str, Any], learned: dict[str, Any], tensors: dict[str, np.ndarray], where: str
 ) -> Any:
-    name, parameters = _current(name, parameters)
     maps = {cls.__name__: cls for cls in FeatureMap.__subclasses__()}
     known: dict[str, type] = {**maps, **methods(variants=True)}
     if name not in known:
@@ -272,21 +270,3 @@ def _object(
     except ValueError as error:
         raise FormatError(str(error)) from error
     return thing
-
-
-def _current(name: str, parameters: dict[str, Any]) -> tuple[str, dict[str, Any]]:
-    """The current name and parameters of a method or feature map that was saved under earlier ones."""
-    if name == "OKHKernel":
-        return "GaussianMap", parameters
-    if name == "FCOH" and "relaxation" in parameters:  # the variants were parameters of FCOH
-        if parameters.get("relaxation") == "discrete":
-            name = "FCOH_C"
-        elif parameters.get("class_wise") is False:
-            name = "FCOH_S"
-        if parameters.get("center_weight", "auto") != "auto":
-            raise FormatError(
-                "FCOH no longer has the parameter center_weight, which this model was saved with"
-            )
-        known = inspect.signature(methods(variants=True)[name]).parameters
-        parameters = {key: value for key, value in parameters.items() if key in known}
-    return name, parameters
