@@ -52,7 +52,7 @@ MORE = 10  # seeds for fail-points that nobody came to
 
 
 def memory_folder() -> str:
-    """Where folders are made: in memory where there is room, since a kill does not care and syncs cost nothing."""
+    """Where folders are created: in memory where there is room, since a kill does not care and syncs cost nothing."""
     shared = Path("/dev/shm")
     if os.access(shared, os.W_OK) and shutil.disk_usage(shared).free > LEAST_ROOM:
         return str(shared)
@@ -136,7 +136,7 @@ class Run:
 def summary(kills: Kills, losses: Losses, outcome: Outcome, interrupts: Interrupts) -> None:
     print(
         f"\n{kills.seeds} tables lived {kills.lives} times and were killed {kills.kills.total()} times.\n"
-        f"Beside {kills.acknowledged} operations that were acknowledged, {kills.whole} under way were there whole and "
+        f"Besides {kills.acknowledged} operations that were acknowledged, {kills.whole} under way were there whole and "
         f"{kills.undone} not at all. {kills.snapshots} snapshots.\n"
         f"{kills.threads} operations had a thread of their own, {kills.forks} forks were refused, and readers in other "
         f"processes looked {kills.looks} times."
@@ -167,7 +167,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--interrupts", type=int, default=80, help="seeds (80)")
     parser.add_argument("--first", type=int, default=0, help="the first seed (0)")
     parser.add_argument("--workers", type=int, default=os.cpu_count() or 1)
-    parser.add_argument("--folder", default=memory_folder(), help="where folders are made (in memory)")
+    parser.add_argument("--folder", default=memory_folder(), help="where folders are created (in memory)")
     parser.add_argument("--json", default="", help="a file for the figures")
     chosen = parser.parse_args(arguments)
     if not hasattr(os, "fork"):

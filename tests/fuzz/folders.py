@@ -46,7 +46,7 @@ def run(seconds: float | None = None, count: int | None = None, seed: int = 0) -
 def folders() -> list[Path]:
     """Some small tables: closed ones, and ones that were left as a killed process leaves them."""
     base = Path(tempfile.mkdtemp(prefix="fuzz-folders-"))
-    made = []
+    paths = []
     for i, (hasher, ids, policy) in enumerate(
         [
             (hs.FCOH(n_bits=20, random_state=0), "int", Every(3)),
@@ -70,8 +70,8 @@ def folders() -> list[Path]:
         table.compact()
         table.ingest(names[:5], X[:5], [f"class {one}" for one in Y[:5]] if ids == "str" else Y[:5])
         table.close()
-        made += [path, base / f"{i} killed"]
-    return made
+        paths += [path, base / f"{i} killed"]
+    return paths
 
 
 # ---- alterations

@@ -156,7 +156,7 @@ class Folder:
         for name, what in names.items():
             if isinstance(what, Folder):
                 what.restore(path / name, kind, rng)
-            elif not name.endswith("-shm"):  # mapped, and made anew by whoever comes first
+            elif not name.endswith("-shm"):  # mapped, and created again by whoever comes first
                 (path / name).write_bytes(what.left(kind, rng))
 
 

@@ -91,6 +91,21 @@ def test_whatever_the_database_holds_is_verified(
     assert opened_or_refused(tmp_path / "t", model, "table.sqlite")
 
 
+@pytest.mark.parametrize("mode", ["write", "read"])
+def test_a_schema_that_is_not_text_is_refused_by_name(tmp_path: Path, mode: str) -> None:
+    """SQLite quotes it in its error, which Python then cannot decode."""
+    table, _ = filled(tmp_path / "t")
+    table.close()
+    path = tmp_path / "t" / "table.sqlite"
+    raw = path.read_bytes()
+    for at in (raw.find(b"CREATE TABLE batches") + i for i in range(40)):
+        corrupt(path, at, 7)
+        with pytest.raises(TableError, match=r"table\.sqlite is damaged"):
+            HashTable.open(tmp_path / "t", mode=mode)
+        path.write_bytes(raw)
+    HashTable.open(tmp_path / "t", mode=mode).close()
+
+
 def test_flipped_features_are_refused_by_whoever_reads_them(tmp_path: Path) -> None:
     table, _ = filled(tmp_path / "t")
     table.close()

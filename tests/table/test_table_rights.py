@@ -101,7 +101,7 @@ def test_only_a_lock_that_somebody_holds_is_said_to_be_held(
         raise OSError(number, os.strerror(number))
 
     with monkeypatch.context() as patch:
-        patch.setattr(lock, "_take", fails)
+        patch.setattr(lock, "lock", fails)
         with pytest.raises(TableError, match=says) as refusal:
             HashTable.open(path)
     assert type(refusal.value) is kind

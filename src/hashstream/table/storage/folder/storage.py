@@ -116,9 +116,9 @@ class FolderStorage(Storage):
                     self._compare(first, marked)
             sync = self.write and self.settings.durability == "full"
             self._database = Database(path / DATABASE, mode=mode, sync=sync)
-            with self._database.reading(alone=self.write):  # files are cut to what it says
+            with refusing(path / DATABASE), self._database.reading(alone=self.write):
                 self._compare(self._database, marked)
-                self._read_head()
+                self._read_head()  # files are cut to what it says
             if self.write:
                 self._begin_writing()
         except OSError as error:
