@@ -19,6 +19,8 @@ from pathlib import Path
 
 import numpy as np
 
+import hashstream as hs
+
 SOURCE = Path(__file__).with_suffix(".c")
 SECTOR = 512
 HEAD = struct.Struct("<ciqII")
@@ -39,8 +41,8 @@ def environment(folder: Path) -> dict[str, str]:
     flags = ["-O1", "-shared", "-fPIC", "-ldl", "-lpthread"]
     subprocess.run([compiler, str(SOURCE), "-o", str(library), *flags], check=True)
     threads = dict.fromkeys(("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"), "1")
-    root = str(Path(__file__).parents[2])
-    return os.environ | threads | {"LD_PRELOAD": str(library), "PYTHONPATH": root}
+    package, root = str(Path(hs.__file__).parents[1]), str(Path(__file__).parents[2])
+    return os.environ | threads | {"LD_PRELOAD": str(library), "PYTHONPATH": os.pathsep.join([package, root])}
 
 
 class FaultyDisk:

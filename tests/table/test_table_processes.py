@@ -21,7 +21,10 @@ from hashstream.table.storage.folder import failpoints
 
 ROOT = Path(__file__).parents[2]
 HASHER = hs.FCOH(n_bits=20, random_state=3, batch_size=8)
-ENVIRONMENT = {**os.environ, "OPENBLAS_NUM_THREADS": "1", "PYTHONPATH": str(ROOT)}
+PATHS = os.pathsep.join(
+    [str(Path(hs.__file__).parents[1]), str(ROOT)]
+)  # the children's package is this one's
+ENVIRONMENT = {**os.environ, "OPENBLAS_NUM_THREADS": "1", "PYTHONPATH": PATHS}
 
 HOLDER = """
 import sys
