@@ -102,7 +102,11 @@ def test_who_reads_while_it_is_compacted_gets_what_was_asked_for(
 ) -> None:
     """The item has one of the last slots, which is not there any more when its features, or its label, are read."""
     table, model = worn(path)
-    owner: Any = table._storage._segments if late == "rows" else table._storage  # type: ignore[attr-defined]
+    storage: Any = table._storage
+    rows_of = getattr(storage, "_features", None)
+    owner: Any = storage
+    if late == "rows":
+        owner = storage._segments if rows_of is None else rows_of.segments
     name = "take" if late == "rows" else late
     read: Callable[..., Any] = getattr(owner, name)
     times: list[int] = []

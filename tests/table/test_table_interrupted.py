@@ -348,7 +348,7 @@ def test_a_second_interrupt_while_the_first_is_undone(
     table.ingest(*batch(0))
     table.ingest(*batch(60))
     with monkeypatch.context() as patch, failpoints.on("segment.written", stop):
-        patch.setattr(table._storage._segments, "undo", lambda *_, **__: stop())  # type: ignore[attr-defined]
+        patch.setattr(table._storage._features.segments, "undo", lambda *_, **__: stop())  # type: ignore[attr-defined]
         if where == "roll back and undo":
             patch.setattr(Database, "give_up", lambda *_: stop())
         with pytest.raises(KeyboardInterrupt):

@@ -14,7 +14,7 @@ from tests.table.slow_table import SlowTable
 from tests.table.table_worlds import same_answers, same_items, same_model
 
 from hashstream.table import HashTable, Never, TableError
-from hashstream.table.storage.folder import segments, storage
+from hashstream.table.storage.folder import feature_files, segments, storage
 
 
 def corrupt(path: Path, at: int, bit: int) -> None:
@@ -122,7 +122,7 @@ def test_flipped_features_of_the_log_are_refused_at_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The model would be learned from them again, and batches that are not small stand in a segment only."""
-    monkeypatch.setattr(storage, "SMALL_BATCH", 0)
+    monkeypatch.setattr(feature_files, "SMALL_BATCH", 0)
     table, _ = filled(tmp_path / "t")
     path = as_if_killed(table, tmp_path / "t", tmp_path / "killed")
     corrupt(path / "features-000000.seg", segments.START + 48 * 40, 3)

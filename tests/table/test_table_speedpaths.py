@@ -16,7 +16,7 @@ import hashstream as hs
 from hashstream.table import HashTable, Never, TableError
 from hashstream.table.state.reencode import smallest_versions
 from hashstream.table.state.view import Part
-from hashstream.table.storage.folder import failpoints, segments, storage
+from hashstream.table.storage.folder import failpoints, feature_files, segments
 
 HASHER = hs.FCOH(n_bits=20, random_state=3, batch_size=8)
 QUERIES = rows(np.random.default_rng(9), 3)[0]
@@ -78,7 +78,7 @@ def test_features_that_were_not_synced_are_written_again(tmp_path: Path, lost: s
 def test_a_segment_is_synced_once_for_many_small_batches(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(storage, "UNSYNCED_BYTES", 3 * 12 * STRIDE)
+    monkeypatch.setattr(feature_files, "UNSYNCED_BYTES", 3 * 12 * STRIDE)
     seen = []
     with failpoints.on("segment.synced", lambda: seen.append(len(counts))):
         counts: list[int] = []
@@ -88,7 +88,7 @@ def test_a_segment_is_synced_once_for_many_small_batches(
             counts.append(unsynced(tmp_path / "t"))
         assert counts == [1, 2, 3, 0, 1, 2, 3, 0, 1]
         assert seen == [3, 7]
-        monkeypatch.setattr(storage, "SMALL_BATCH", 0)  # a batch that is not small is synced at once
+        monkeypatch.setattr(feature_files, "SMALL_BATCH", 0)  # a batch that is not small is synced at once
         ingest(table, model, 500)
         assert unsynced(tmp_path / "t") == 0
         assert seen == [3, 7, 9]

@@ -15,6 +15,7 @@ from hashstream.cli.table_common import (
     Folder,
     PolicyOption,
     failing,
+    file_sizes,
     opened,
     refreshed,
     say,
@@ -192,10 +193,10 @@ def check(
 def compact(folder: Folder) -> None:
     """Rewrite the folder without removed and replaced items. Meanwhile there must be space for both."""
     with failing(), opened(folder) as table:
-        start, before = time.perf_counter(), table.stats().disk_bytes
+        start, before = time.perf_counter(), sum(file_sizes(folder).values())
         with console.status("writing the items"):
             dead = table.compact()
-        taken, after = time.perf_counter() - start, table.stats().disk_bytes
+    taken, after = time.perf_counter() - start, sum(file_sizes(folder).values())  # closed: without a log
     if dead:
         say(f"{dead:,} rows dropped in {seconds(taken)}: {size(after)} on disk, before {size(before)}.")
     else:

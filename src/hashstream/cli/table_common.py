@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
@@ -22,7 +22,8 @@ from hashstream.terminal import load_with_bar
 
 __all__ = [
     "ERRORS", "Durability", "DurabilityOption", "FeatureColumns", "Folder", "IdColumn", "LabelColumn", "NoHeader",
-    "PolicyOption", "Text", "failing", "open_source", "opened", "refreshed", "say", "stopping", "to_store", "work_bar",
+    "PolicyOption", "Text", "failing", "file_sizes", "open_source", "opened", "refreshed", "say", "stopping",
+    "to_store", "work_bar",
 ]  # fmt: skip
 
 
@@ -115,6 +116,15 @@ def open_source(name: str, *, quiet: bool = False, **columns: Any) -> RowSource:
 def to_store(policy: str | None, durability: Durability | None) -> dict[str, Any]:
     """Settings for `HashTable.open`, which stores those that are not None."""
     return {"policy": policy, "durability": None if durability is None else durability.value}
+
+
+def file_sizes(folder: Path) -> dict[str, int]:
+    """The bytes of each file of a table, by name."""
+    found = {}
+    for path in sorted(folder.iterdir()):
+        with suppress(FileNotFoundError):  # files come and go while others write
+            found[path.name] = path.stat().st_size
+    return found
 
 
 @contextmanager

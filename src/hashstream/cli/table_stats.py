@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
@@ -13,7 +12,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from hashstream.cli.common import console
-from hashstream.cli.table_common import Folder, failing, opened
+from hashstream.cli.table_common import Folder, failing, file_sizes, opened
 from hashstream.table import HashTable, TableStats
 from hashstream.terminal import size, sparkline
 
@@ -35,19 +34,10 @@ def stats(
     with failing(), opened(folder, mode="read") as table:
         found = table.stats()
         if as_json:
-            facts = {"method": type(table.hasher).__name__, **asdict(found), "files": _files(folder)}
+            facts = {"method": type(table.hasher).__name__, **asdict(found), "files": file_sizes(folder)}
             print(json.dumps(facts, indent=2))
         else:
             console.print(_page(table, found, folder), highlight=False)
-
-
-def _files(folder: Path) -> dict[str, int]:
-    """Name -> bytes."""
-    found = {}
-    for path in sorted(folder.iterdir()):
-        with suppress(FileNotFoundError):  # files come and go while others write
-            found[path.name] = path.stat().st_size
-    return found
 
 
 def _page(table: HashTable, found: TableStats, folder: Path) -> Table:
@@ -83,7 +73,7 @@ def _page(table: HashTable, found: TableStats, folder: Path) -> Table:
     section({
         "in memory": f"{size(found.memory_bytes)} for ids and codes, {per_item:.0f} bytes per item",
         "on disk": f"{size(found.disk_bytes)}, of which {size(found.feature_bytes)} features",
-        "files": [f"{name}  [dim]{size(n_bytes)}[/]" for name, n_bytes in _files(folder).items()],
+        "files": [f"{name}  [dim]{size(n_bytes)}[/]" for name, n_bytes in file_sizes(folder).items()],
     })  # fmt: skip
     if found.background_error:
         section({"[red]background[/]": escape(found.background_error)})

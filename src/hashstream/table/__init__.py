@@ -4,7 +4,9 @@
 folder. Another engine is another `Storage` or `CodeIndex` (`hashstream.table.storage.base`).
 """
 
+from hashstream.table.answers import Answers
 from hashstream.table.errors import TableError, TableLocked
+from hashstream.table.files import FileIngest, Progress, Tally
 from hashstream.table.policies import (
     Eager,
     Every,
@@ -24,18 +26,21 @@ from hashstream.table.storage.base import CodeIndex, Storage
 from hashstream.table.table import HashTable
 
 __all__ = [
+    "Answers",
     "CodeIndex",
     "Commit",
     "Drift",
     "Eager",
     "Every",
     "Facts",
+    "FileIngest",
     "Gated",
     "HashTable",
     "Items",
     "Lazy",
     "Never",
     "Policy",
+    "Progress",
     "Projected",
     "RadiusResult",
     "SearchResult",
@@ -44,6 +49,7 @@ __all__ = [
     "TableError",
     "TableLocked",
     "TableStats",
+    "Tally",
     "parse",
     "register",
 ]

@@ -140,7 +140,7 @@ def _compare(
         if given is not None and given != created:
             raise TableError(f"{folder} was created with {name}={created}, which cannot be changed")
     policy = storage.settings.policy
-    if policy.keeps_features != kept:
+    if storage.write and policy.keeps_features != kept:
         what = "features are stored" if kept else "no features are stored"
         raise TableError(f"{type(policy).__name__} does not suit {folder}, where {what}")
 

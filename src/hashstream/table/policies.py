@@ -238,6 +238,13 @@ class Lazy(Policy):
         return Refresher(self.share, self.piece)
 
 
+@dataclass(frozen=True)
+class Unregistered(Policy):
+    """A reader's word for a stored policy that is not registered here."""
+
+    name: str
+
+
 # ---- policies as text and as JSON
 
 

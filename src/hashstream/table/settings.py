@@ -27,6 +27,8 @@ class Settings:
     def __post_init__(self) -> None:
         if not isinstance(self.policy, Policy):
             raise TypeError(f"policy must be a policy such as Every(100), not {self.policy!r}")
+        if not self.policy.keeps_features and not isinstance(self.policy, Projected):
+            raise TypeError(f"{self.policy!r} keeps no features, so it must derive from Projected")
         if self.durability not in ("full", "fast"):
             raise ValueError(f'durability must be "full" or "fast", not {self.durability!r}')
         check_count("max_versions", self.max_versions, 1)

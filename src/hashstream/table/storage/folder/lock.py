@@ -62,8 +62,8 @@ class WriterLock:
                     "on a local disk."
                 ) from error
             raise TableLocked(
-                f"{self.path.parent} is open for writing by {lock_holder(self.path)}; close it there, or open it here with "
-                'mode="read"'
+                f"{self.path.parent} is open for writing by {lock_holder(self.path)}; close it there, or open it here "
+                'with mode="read"'
             ) from None
 
     def _lock_folder(self, folder: Path) -> None:

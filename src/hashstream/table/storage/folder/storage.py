@@ -11,10 +11,8 @@ from __future__ import annotations
 import os
 import sqlite3
 import threading
-import time
 import weakref
-from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, suppress
 from dataclasses import replace
 from pathlib import Path
@@ -24,6 +22,7 @@ import numpy as np
 
 from hashstream.hashers.serialization import encoder_to_bytes, to_bytes
 from hashstream.table.errors import Overtaken, SegmentMissing, TableError, forked, not_opened, not_written
+from hashstream.table.policies import Unregistered
 from hashstream.table.settings import Settings
 from hashstream.table.state.change import Batch, Change
 from hashstream.table.state.ids import kind_of
@@ -32,7 +31,6 @@ from hashstream.table.state.state import State
 from hashstream.table.stats import History
 from hashstream.table.storage.base import Storage, StoredBatch
 from hashstream.table.storage.folder.checks import (
-    VerifiedBatches,
     check_labels,
     refuse_unless_file,
     refusing,
@@ -41,22 +39,20 @@ from hashstream.table.storage.folder.commit_marker import CommitMarker, Marked
 from hashstream.table.storage.folder.compact import Rewritten, rewrite
 from hashstream.table.storage.folder.database import Database
 from hashstream.table.storage.folder.failpoints import reach
+from hashstream.table.storage.folder.feature_files import FeatureFiles
 from hashstream.table.storage.folder.load import Loader
 from hashstream.table.storage.folder.lock import LOCK, WriterLock
 from hashstream.table.storage.folder.names import DATABASE, MARKER, is_table
 from hashstream.table.storage.folder.records import (
     BatchRow,
-    Head,
     ModelRow,
     Shape,
     change_to_arrays,
-    checked,
     checksum,
     items_to_arrays,
     model_checksum,
     pack,
     pack_labels,
-    same_checksum,
     unpack_labels,
 )
 from hashstream.table.storage.folder.segments import FileSegments
@@ -68,10 +64,6 @@ LOG_BYTES = 4 << 20  # of changes before the items are saved whole, and ...
 LOG_ROWS = (
     16384  # ... of their number; a larger checkpoint waits until the changes are twice as large as it is
 )
-SMALL_BATCH = 1 << 20  # bytes of features that may go into the database too and are not synced at once, ...
-UNSYNCED_BYTES = 16 << 20  # ... and of all those, before their segment is synced
-TWICE = 3e-9  # seconds per byte in the database: where a sync takes longer, it is put off
-FIRST_SYNC, FADING = 1e-3, 0.9  # seconds that a sync is assumed to take at first; how that is forgotten
 
 _open: weakref.WeakSet[FolderStorage] = weakref.WeakSet()  # those of this process
 _inherited: set[tuple[int, int]] = (
@@ -96,31 +88,12 @@ class FolderStorage(Storage):
         self._reader: Database | None = None
         self._closed = False
         self._marker: CommitMarker | None = None
-        self._unsynced = 0  # bytes of features that are in the database too
-        self._syncs = deque([FIRST_SYNC], 4)  # seconds that features took which were synced at once
-        self._half_written = False  # whether a segment may have rows that are neither committed nor undone
-        self._segments: FileSegments | None = None
-        self._old_segments: FileSegments | None = None  # that `compact` has replaced
-        self._opened = 0  # slots that were there when the segments were opened
-        self._verified: VerifiedBatches | None = None
         self._since_checkpoint = 0  # rows learned
         self._inode = (-1, -1)
         _open.add(self)
         try:
-            self._refuse_if_inherited()
-            if self.write:
-                self._lock = WriterLock(path / LOCK)
-            marked = CommitMarker.read(path / MARKER)
-            if self.write:  # read first by a connection that cannot change a folder that is refused
-                with closing(Database(path / DATABASE, mode="read")) as first, first.reading():
-                    self._compare(first, marked)
-            sync = self.write and self.settings.durability == "full"
-            self._database = Database(path / DATABASE, mode=mode, sync=sync)
-            with refusing(path / DATABASE), self._database.reading(alone=self.write):
-                self._compare(self._database, marked)
-                self._read_head()  # files are cut to what it says
-            if self.write:
-                self._begin_writing()
+            with refusing(path / DATABASE):
+                self._open(mode)
         except OSError as error:
             self.close()
             raise not_opened(path, error, write=self.write) from error
@@ -130,13 +103,32 @@ class FolderStorage(Storage):
 
     # ---- opening
 
+    def _open(self, mode: Literal["write", "read"]) -> None:
+        path = self.path
+        self._refuse_if_inherited()
+        if self.write:
+            self._lock = WriterLock(path / LOCK)
+        marked = CommitMarker.read(path / MARKER)
+        if self.write:  # read first by a connection that cannot change a folder that is refused
+            with closing(Database(path / DATABASE, mode="read")) as first, first.reading():
+                self._compare(first, marked)
+        self._database = Database(path / DATABASE, mode=mode, sync=self.write and self._synced)
+        with self._database.reading(alone=self.write):
+            self._compare(self._database, marked)
+            self._features = FeatureFiles(
+                path, self.identity.table, write=self.write, sync=self._synced,
+                segment_bytes=self.settings.segment_bytes, stored=self._batches_below,
+            )  # fmt: skip
+            self._read_head()  # files are cut to what it says
+        if self.write:
+            self._begin_writing()
+
     def _compare(self, database: Database, marked: Marked | None) -> None:
         """Read identity and settings. TableError where the database is not the marked one, or is older."""
-        with refusing(database.path):
-            self.identity, seq = database.identity(), database.head().seq
-            stored = self._stored_settings(database)
+        self.identity, seq = database.identity(), database.head().seq
         self.keep_features = self.identity.keep_features
-        self.settings = stored.with_given(self._given)
+        self.settings = self._stored_settings(database).with_given(self._given)
+        self._synced = self.settings.durability == "full"
         if marked is None:
             return
         if marked.table != self.identity.table:
@@ -152,84 +144,29 @@ class FolderStorage(Storage):
         fields, policy = database.settings(), self._given.get("policy")
         try:
             return Settings.from_fields(fields, policy)
-        except TableError:  # a policy that is not registered here, of which a reader needs nothing
+        except TableError:  # a policy that is not registered here, of which a reader needs only the name
             if self.write:
                 raise
-            return Settings.from_fields(fields, Settings.default(self.identity.keep_features).policy)
+            return Settings.from_fields(fields, Unregistered(str(fields["policy"]["name"])))
 
     def _read_head(self) -> None:
         """Read the last commit, in a read transaction; for a reader, that may be a later one than before."""
         database, before = self._database, getattr(self, "head", None)
-        with refusing(database.path):
-            head = database.head()
+        head = database.head()
         database.watch_head()
-        rows = database.segments()
-        if not self.keep_features or head.shape is None or not (rows or head.n_slots):
-            self._segments = None
-            if self.write and not rows:
-                for path in self.path.glob("features-*.seg"):
-                    path.unlink()
-            self.head = head
-            return
-        numbers, first_slots = [row.number for row in rows], [row.first_slot for row in rows]
-        ends = [*first_slots[1:], head.n_slots]
-        whole = rows and numbers == list(range(numbers[0], numbers[0] + len(numbers))) and not first_slots[0]
-        if not whole or any(first >= end for first, end in zip(first_slots, ends, strict=True)):
-            raise TableError(f"{database.path} is damaged: it does not name all segments of features")
-        if self._segments is not None and before is not None and before.renumbered == head.renumbered:
-            self._segments.extend_to(first_slots, head.n_slots)
-        else:
-            again = list(database.unsynced())
-            if self.write:
-                self._unsynced = sum(len(raw) for _, raw in again)
-                self._segments = self._file_segments(head.shape, numbers[0], first_slots, head.n_slots, again)
-            else:
-                self._segments = self._complete_segments(head, numbers[0], first_slots, again)
-        with self._reading:  # what others have added is not verified yet
-            self._verified, self._opened = None, head.n_slots
+        if self.keep_features:
+            extend = before is not None and before.renumbered == head.renumbered
+            again = [] if extend and self._features.segments is not None else list(database.unsynced())
+            with self._reading:
+                self._features.open(head, database.segments(), again, extend=extend)
         self.head = head
-
-    def _complete_segments(
-        self, head: Head, number: int, first_slots: list[int], again: list[tuple[int, bytes]]
-    ) -> FileSegments:
-        """For a reader, which cannot write rows again: segments in which no features are missing."""
-        assert head.shape is not None
-        try:
-            segments = self._file_segments(head.shape, number, first_slots, head.n_slots)
-            for first, raw in again:
-                crc = segments.checksum(first, first + len(raw) // segments.stride)
-                checked(f"{segments.path_of(first)} (features from slot {first})", crc, raw)
-        except TableError as error:
-            if isinstance(error, SegmentMissing) or not again:
-                raise
-            hint = 'The database may have what is missing: open with mode="write"'
-            raise TableError(f"{error} {hint}") from error
-        return segments
-
-    def _file_segments(
-        self,
-        shape: Shape,
-        number: int,
-        first_slots: Iterable[int] = (),
-        n_rows: int = 0,
-        again: Iterable[tuple[int, bytes]] = (),
-        *,
-        tidy: bool = True,
-    ) -> FileSegments:
-        return FileSegments(
-            self.path, self.identity.table, shape.d, np.dtype(shape.dtype), list(first_slots), n_rows,
-            first_number=number, again=again, tidy=self.write and tidy, exclusive=not tidy,
-            segment_bytes=self.settings.segment_bytes,
-        )  # fmt: skip
 
     def _begin_writing(self) -> None:
         with suppress(TableError, OSError):  # on a full disk, there is time
             self._flush()
-        if self.settings.durability == "full":
+        if self._synced:
             self._database.sync_log()  # before a synced marker says that its commits are there
-        self._marker = CommitMarker(
-            self.path / MARKER, self.identity.table, self.head.seq, self.settings.durability == "full"
-        )
+        self._marker = CommitMarker(self.path / MARKER, self.identity.table, self.head.seq, self._synced)
 
     def store_settings(self) -> None:
         """Store the settings that were given, in place of the others; a full disk is no error."""
@@ -241,7 +178,7 @@ class FolderStorage(Storage):
     def load(self) -> State:
         with refusing(self._database.path), self._database.reading(alone=self.write):
             self._read_head()
-            loader = Loader(self._database, self._segments, self.identity, self.head)
+            loader = Loader(self._database, self._features.segments, self.identity, self.head)
             state = loader.load()
         self._since_checkpoint = loader.replayed
         return state
@@ -254,17 +191,17 @@ class FolderStorage(Storage):
         with self._database.reading():
             if self._database.head().seq == state.seq:
                 return None
-        held, missing = (self.head, self._segments), ""
+        held, missing = (self.head, self._features.segments), ""
         step_by_step = self.keep_features and state.model.encoder is not None
         while True:
             try:
                 with refusing(self._database.path), self._database.reading():
                     self._read_head()
-                    loader = Loader(self._database, self._segments, self.identity, self.head)
+                    loader = Loader(self._database, self._features.segments, self.identity, self.head)
                     after = loader.catch_up(state) if step_by_step else None
                     return loader.load() if after is None else after
             except BaseException as error:
-                self.head, self._segments = held
+                self.head, self._features.segments = held
                 if (
                     not isinstance(error, SegmentMissing) or str(error) == missing
                 ):  # the same again: it is lost
@@ -284,7 +221,7 @@ class FolderStorage(Storage):
         size, later = 0, True  # of the features, and whether they are synced later
         if batch is not None and change.added is not None:
             size = batch.X.nbytes if self.keep_features else 0
-            later = self._syncs_later(size)
+            later = self._features.syncs_later(size)
             shape = Shape(batch.X.shape[1], batch.X.dtype.str, kind_of(change.added.ids))
             row = BatchRow(
                 after.seq, change.added.first_slot, len(batch.X), int(batch.learned), change.added.version,
@@ -293,18 +230,21 @@ class FolderStorage(Storage):
             head = replace(head, n_slots=row.end, shape=shape)
         learned = batch is not None and batch.learned
         whole = learned and (not self._has_model or not self.keep_features)
-        self._refuse_if_broken()
+        self._features.refuse_if_broken()
         try:
             with database.transaction(settle=False):
                 try:
                     if batch is not None and row is not None:
                         if self.keep_features:
-                            head = self._append(batch.X, head, row.first_slot, sync=not later)
+                            new = self._features.append(batch.X, head, row.first_slot, sync=not later)
+                            if new is not None:
+                                database.put_segment(new)
+                                head = replace(head, next_segment=new.number + 1)
                         database.put_batch(row)
                         if later and size:
                             database.put_unsynced(row.first_slot, batch.X.data.cast("B"), row.features_crc)
                     database.put_change(after.seq, raw)
-                    if self._unsynced and not later:
+                    if self._features.unsynced and not later:
                         database.forget_unsynced()
                     if whole:
                         self._put_model(after)
@@ -318,11 +258,8 @@ class FolderStorage(Storage):
         except BaseException:
             self._undo(cut=False)
             raise
-        if self._segments is not None:
-            self._segments.settle()
-        self._half_written = False
+        self._features.committed(size, later=later)
         self.head = head
-        self._unsynced = self._unsynced + size if later else 0
         if batch is not None and learned:
             self._since_checkpoint = 0 if whole else self._since_checkpoint + len(batch.X)
         self._acknowledge()
@@ -332,59 +269,24 @@ class FolderStorage(Storage):
         """Whether a model that has learned was saved: with the first batch, which nothing else can be learned from."""
         return self.head.shape is not None
 
-    def _syncs_later(self, size: int) -> bool:
-        """Whether so many bytes of features are stored in the database too, and synced with others later."""
-        if size > SMALL_BATCH or self._unsynced + size > UNSYNCED_BYTES:
-            return False
-        return self.settings.durability == "fast" or min(self._syncs) > size * TWICE
-
-    def _append(self, X: np.ndarray, head: Head, first_slot: int, *, sync: bool) -> Head:
-        """Write rows to the segments, and remember how long a sync takes; the head with a segment that was begun."""
-        self._half_written = True
-        if self._segments is None:
-            assert head.shape is not None
-            # Never a number that there was: a reader may have that file open.
-            self._segments = self._file_segments(head.shape, head.next_segment)
-        clock = time.perf_counter()
-        self._segments.append(X, sync=sync)
-        self._syncs.append(time.perf_counter() - clock if sync else self._syncs[0] * FADING)
-        if (last := self._segments.last_row).first_slot != first_slot:
-            return head
-        self._database.put_segment(last)
-        return replace(head, next_segment=last.number + 1)
-
     def _undo(self, *, cut: bool) -> None:
-        """Forget rows that were appended. cut : whether files may be cut, since no other process can have written."""
-        if self._database.in_doubt:  # the rows may have been committed: whoever opens the folder next decides
-            return
-        if self._segments is not None:
-            self._segments.undo(cut=cut)
-            if not self._segments.n_rows:
-                self._segments = None
-        self._half_written = False  # last: an interrupt before this leaves the storage in doubt
+        """Forget rows that were appended; see `FeatureFiles.undo`."""
+        if not self._database.in_doubt:  # if so, they may be committed: whoever opens the folder next decides
+            self._features.undo(cut=cut)
 
     def _acknowledge(self) -> None:
         """Note the last commit outside the database."""
         assert self._marker is not None
-        self._marker.note(self.head.seq, self.settings.durability == "full")
-
-    def _refuse_if_broken(self) -> None:
-        if self._segments is not None and self._segments.broken:
-            raise TableError(
-                f"a sync of {self._segments.paths[-1]} has failed, so it is unknown what is on the disk: close and "
-                "reopen the table"
-            )
+        self._marker.note(self.head.seq, self._synced)
 
     def settled(self) -> None:
         self._database.settled()
-        if self._old_segments is not None:
-            with self._files:
-                self._old_segments.delete()
-            self._old_segments = None
+        with self._files:
+            self._features.delete_old()
 
     @property
     def in_doubt(self) -> bool:
-        return self._database.in_doubt or self._half_written
+        return self._database.in_doubt or self._features.half_written
 
     def refuse_in_fork(self, process: int) -> None:
         raise TableError(forked(self.path, process))
@@ -435,16 +337,16 @@ class FolderStorage(Storage):
 
     def _flush(self) -> None:
         """Sync features that have been left to the system so far."""
-        if not self.write or self._segments is None:
+        if not self.write or self._features.segments is None:
             return
-        self._segments.sync_rows()
-        if self._unsynced:
+        self._features.segments.sync_rows()
+        if self._features.unsynced:
             with self._database.transaction("checkpoint"):
                 self._database.forget_unsynced()
-            self._unsynced = 0
+            self._features.unsynced = 0
 
     def harden(self) -> None:
-        if not self.write or self.settings.durability == "full":
+        if not self.write or self._synced:
             return
         with self._database.transaction("checkpoint", sync=True):
             self._database.put_head(self.head)
@@ -461,7 +363,7 @@ class FolderStorage(Storage):
     # ---- compaction and copies
 
     def compact(self, state: State) -> tuple[State, Callable[[], None]]:
-        self._refuse_if_broken()
+        self._features.refuse_if_broken()
         with self._database.reading(alone=True):
             self._database.refuse_if_overtaken()
             self._verify_all()  # what is copied gets a new checksum
@@ -477,15 +379,12 @@ class FolderStorage(Storage):
                 self._database.put_history({**history, "seq": self.head.seq})
 
     def _rewrite(self, source: Storage, state: State) -> Rewritten:
-        known = set(self._segments.paths) if self._segments is not None else set()
         with self._database.reading(alone=True):
             self._database.refuse_if_overtaken()
-            for path in self.path.glob("features-*.seg"):  # an interrupted compaction leaves such files
-                if path not in known:
-                    path.unlink(missing_ok=True)
+            self._features.delete_others()
 
         def begin(shape: Shape) -> FileSegments:
-            return self._file_segments(shape, self.head.next_segment, tidy=False)
+            return self._features.begin(shape, self.head.next_segment)
 
         with self._files:
             try:
@@ -494,12 +393,10 @@ class FolderStorage(Storage):
                 raise not_written(self.path, error) from error
 
     def _go_over(self, new: Rewritten) -> None:
-        """Go on with the segments of a compaction; the old ones are deleted when that is settled."""
-        if new.segments is not None:
-            new.segments.exclusive = False  # from now on, rows are appended in transactions
-        self.head = new.head  # before the segments: who reads meanwhile notices that slots were renumbered
-        self._old_segments, self._segments = self._segments, new.segments
-        self._verified, self._opened, self._unsynced, self._since_checkpoint = None, 0, 0, 0
+        """Go on with the files of a compaction; the old ones are deleted when that is settled."""
+        self.head = new.head  # before the files: who reads meanwhile notices that slots were renumbered
+        self._features.replace(new.segments)
+        self._since_checkpoint = 0
         self._acknowledge()
 
     def snapshot(self, path: Path, state: State, history: dict[str, Any] | None) -> None:
@@ -560,29 +457,16 @@ class FolderStorage(Storage):
             yield StoredBatch(row.seq, row.first_slot, row.n_rows, row.version, self._labels(row))
 
     def blocks(self, first: int, last: int) -> Iterator[tuple[int, np.ndarray]]:
-        segments = self._segments
-        if segments is not None:
-            self._verify(segments, np.array([first, last - 1]), between=True)
-            yield from segments.blocks(first, last)
+        yield from self._features.blocks(first, last)
         reach("refresh.piece")
 
     def features(self, slots: np.ndarray) -> np.ndarray:
-        segments = self._segments
-        if segments is None:
-            return np.empty((len(slots), 0), np.float32)
-        self._verify(segments, slots)
-        return segments.take(slots)
+        return self._features.take(slots)
 
-    def _verify(self, segments: FileSegments, slots: np.ndarray, *, between: bool = False) -> None:
-        """Compare the batches that hold the slots with their checksums, each once."""
-        verified = self._verified  # another thread may forget it meanwhile, as `reload` does
-        if verified is None:
-            with self._reading, (second := self._second()).reading():
-                _refuse_if_renumbered(second, self.head.renumbered)
-                found = second.batches_below(self._opened)
-                rows = [(row.first_slot, row.n_rows, row.features_crc) for row in found]
-            self._verified = verified = VerifiedBatches(rows)
-        verified.verify(segments, slots, between=between)
+    def _batches_below(self, slot: int) -> list[BatchRow]:
+        with self._reading, (second := self._second()).reading():
+            _refuse_if_renumbered(second, self.head.renumbered)
+            return list(second.batches_below(slot))
 
     def verify(self, state: State) -> tuple[int, int]:
         database = self._database
@@ -603,21 +487,15 @@ class FolderStorage(Storage):
     def _verify_all(self) -> tuple[int, int]:
         """Compare all features with their checksums, also those that were compared before: how many batches and rows.
         In a block of `Database.reading`."""
-        n_batches = n_rows = 0
-        for row in self._database.batches():
-            if row.first_slot != n_rows:
-                break
-            if self._segments is not None:
-                where = f"{self._segments.path_of(n_rows)} (slots {n_rows} to {row.end - 1})"
-                same_checksum(where, row.features_crc, self._segments.checksum(n_rows, row.end))
-            n_batches, n_rows = n_batches + 1, row.end
+        n_batches, n_rows = self._features.verify_all(self._database.batches())
         if n_rows != self.head.n_slots:
             raise TableError(f"{self._database.path} is damaged: it lacks the batch of slot {n_rows}")
         return n_batches, n_rows
 
     @property
     def feature_bytes(self) -> int:
-        return 0 if self._segments is None else self._segments.nbytes
+        segments = self._features.segments
+        return 0 if segments is None else segments.nbytes
 
     @property
     def disk_bytes(self) -> int:
@@ -634,7 +512,9 @@ class FolderStorage(Storage):
             return  # see `_after_fork`
         with self._reading:  # SQLite, closed while another thread reads, takes the process with it
             self._closed = True
-            for thing in (self._segments, self._reader, getattr(self, "_database", None), self._marker):
+            features = getattr(self, "_features", None)
+            segments = None if features is None else features.segments
+            for thing in (segments, self._reader, getattr(self, "_database", None), self._marker):
                 with suppress(sqlite3.Error):  # nothing is open any more that could be lost
                     if thing is not None:
                         thing.close()
