@@ -21,7 +21,7 @@ import errno
 import json
 import os
 import sqlite3
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -264,21 +264,37 @@ class Database:
         if isinstance(error, (UnicodeDecodeError, OverflowError)):  # text of a damaged page
             raise TableError(f"{self.path} is damaged: {error}") from error
 
-    # ---- small facts
+    # ---- rows: each ends with a checksum of its other fields, which is verified when it is read
+
+    def _insert(self, table: str, *fields: Any, replace: bool = False) -> None:
+        verb, marks = "INSERT OR REPLACE" if replace else "INSERT", ", ".join("?" * (len(fields) + 1))
+        self._db.execute(f"{verb} INTO {table} VALUES ({marks})", (*fields, checksum(*fields)))
+
+    def _select(self, what: str, types: tuple[Any, ...], sql: str, *values: Any) -> Iterator[list[Any]]:
+        """The fields of rows; a TableError where a checksum does not match, or a field is of another type, since SQLite
+        keeps whatever it was given. what : a row, in an error."""
+        for *fields, crc in self._db.execute(sql, values):
+            checked(f"{self.path} ({what} {fields[0]})", crc, *fields)
+            for field, one in zip(fields, types, strict=True):
+                if not isinstance(field, one):
+                    found = type(field).__name__
+                    raise TableError(f"{self.path} is damaged: a {what} has a field of type {found}")
+            yield fields
+
+    # ---- small facts, as JSON
 
     def _put(self, key: str, value: Any) -> None:
         text = json.dumps(value, sort_keys=True)
         if key == "head":
             self._next_head = text
-        self._db.execute("INSERT OR REPLACE INTO meta VALUES (?, ?, ?)", (key, text, checksum(key, text)))
+        self._insert("meta", key, text, replace=True)
 
     def _find(self, key: str) -> Any:
         """None where it is not there."""
-        row = self._one("SELECT value, crc FROM meta WHERE key = ?", key)
-        if row is None:
-            return None
-        checked(f"{self.path} ({key})", row[1], key, row[0])
-        return json.loads(row[0])
+        sql = "SELECT key, value, crc FROM meta WHERE key = ?"
+        for _, text in self._select("fact", (str, str), sql, key):
+            return json.loads(text)
+        return None
 
     def put_identity(self, identity: Identity) -> None:
         self._put("identity", identity.to_fields())
@@ -308,29 +324,20 @@ class Database:
         found: dict[str, Any] | None = self._find("history")
         return found
 
+    # ---- files of features
+
     def put_segment(self, row: SegmentRow) -> None:
-        self._db.execute("INSERT INTO segments VALUES (?, ?, ?)", (*row, checksum(*row)))
+        self._insert("segments", *row)
 
     def segments(self) -> list[SegmentRow]:
         """In order."""
-        rows = self._all("SELECT number, first_slot, crc FROM segments ORDER BY number")
-        for number, first_slot, crc in rows:
-            checked(f"{self.path} (segment {number})", crc, number, first_slot)
-            self._typed("segment", (number, first_slot), int, int)
-        return [SegmentRow(number, first_slot) for number, first_slot, _ in rows]
-
-    def _typed(self, what: str, fields: Sequence[Any], *types: Any) -> None:
-        """TableError where a row has fields of other types: SQLite keeps whatever it was given."""
-        for field, one in zip(fields, types, strict=True):
-            if not isinstance(field, one):
-                raise TableError(
-                    f"{self.path} is damaged: a {what} has a field of type {type(field).__name__}"
-                )
+        sql = "SELECT number, first_slot, crc FROM segments ORDER BY number"
+        return [SegmentRow(*fields) for fields in self._select("segment", (int, int), sql)]
 
     # ---- batches
 
     def put_batch(self, row: BatchRow) -> None:
-        self._db.execute("INSERT INTO batches VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", (*row, checksum(*row)))
+        self._insert("batches", *row)
 
     def batches(self) -> Iterator[BatchRow]:
         """All of them, in order."""
@@ -354,14 +361,11 @@ class Database:
         return found if found is not None and slot < found.end else None
 
     def _batches(self, where: str, *values: Any) -> Iterator[BatchRow]:
-        for *fields, crc in self._db.execute(
-            f"SELECT {BATCH} FROM batches WHERE {where} ORDER BY seq", values
-        ):
-            checked(f"{self.path} (batch {fields[0]})", crc, *fields)
-            self._typed("batch", fields, *[int] * 7, bytes | None)
+        sql = f"SELECT {BATCH} FROM batches WHERE {where} ORDER BY seq"
+        for fields in self._select("batch", (*[int] * 7, bytes | None), sql, *values):
             yield BatchRow(*fields)
 
-    # ---- features of batches whose segment has not been synced since
+    # ---- features of batches whose file has not been synced since
 
     def put_unsynced(self, first_slot: int, features: bytes | memoryview, crc: int) -> None:
         """crc : checksum of the features, which is known already."""
@@ -373,7 +377,8 @@ class Database:
         for first, features, crc in self._db.execute(
             "SELECT first_slot, features, crc FROM unsynced ORDER BY first_slot"
         ):
-            self._typed("features", (first, features), int, bytes)
+            if not isinstance(first, int) or not isinstance(features, bytes):
+                raise TableError(f"{self.path} is damaged: features that were not synced are of another type")
             checked(f"{self.path} (features from slot {first})", crc, first, checksum(features))
             yield first, features
 
@@ -383,14 +388,11 @@ class Database:
     # ---- changes since the checkpoint of the items
 
     def put_change(self, seq: int, raw: bytes) -> None:
-        self._db.execute("INSERT INTO log VALUES (?, ?, ?)", (seq, raw, checksum(seq, raw)))
+        self._insert("log", seq, raw)
 
     def changes(self, after: int) -> Iterator[tuple[int, dict[str, np.ndarray]]]:
-        for seq, raw, crc in self._db.execute(
-            "SELECT seq, change, crc FROM log WHERE seq > ? ORDER BY seq", (after,)
-        ):
-            checked(f"{self.path} (change {seq})", crc, seq, raw)
-            self._typed("change", (seq, raw), int, bytes)
+        sql = "SELECT seq, change, crc FROM log WHERE seq > ? ORDER BY seq"
+        for seq, raw in self._select("change", (int, bytes), sql, after):
             yield seq, unpack(raw)
 
     def forget_changes(self) -> None:
@@ -407,21 +409,16 @@ class Database:
             for part, start in enumerate(range(0, max(1, len(array)), rows)):
                 raw = pack({"": array[start : start + rows]})
                 total += len(raw)
-                self._db.execute(
-                    "INSERT INTO items VALUES (?, ?, ?, ?)", (name, part, raw, checksum(name, part, raw))
-                )
+                self._insert("items", name, part, raw)
         return total
 
     def items(self) -> dict[str, np.ndarray]:
-        # Parts are copied to where they belong one by one: what is needed for a while is small, and leaves no holes.
+        # Parts are copied to where they belong one by one: little memory is needed meanwhile, and no holes are left.
         sizes = dict(self._all("SELECT name, sum(length(bytes)) FROM items GROUP BY name"))
         arrays: dict[str, np.ndarray] = {}
         used: dict[str, int] = {}
-        for name, part, raw, crc in self._db.execute(
-            "SELECT name, part, bytes, crc FROM items ORDER BY name, part"
-        ):
-            checked(f"{self.path} (items, {name})", crc, name, part, raw)
-            self._typed("item", (name, part, raw), str, int, bytes)
+        sql = "SELECT name, part, bytes, crc FROM items ORDER BY name, part"
+        for name, _, raw in self._select("items,", (str, int, bytes), sql):
             rows = unpack(raw)[""]
             if name not in arrays:
                 room = sizes[name] // (rows.itemsize * int(np.prod(rows.shape[1:])))
@@ -435,15 +432,11 @@ class Database:
     def put_checkpoint(self, row: ModelRow) -> None:
         """The model, in place of the last one."""
         self._db.execute("DELETE FROM models WHERE kind = 'checkpoint'")
-        self._put_model("checkpoint", row)
+        self._insert("models", "checkpoint", *row)
 
     def put_encoder(self, row: ModelRow) -> None:
         """The hash functions of an old version that is alive."""
-        self._put_model("encoder", row)
-
-    def _put_model(self, kind: str, row: ModelRow) -> None:
-        fields = (kind, *row)
-        self._db.execute("INSERT OR REPLACE INTO models VALUES (?, ?, ?, ?, ?)", (*fields, checksum(*fields)))
+        self._insert("models", "encoder", *row, replace=True)
 
     def checkpoint(self) -> ModelRow | None:
         """The saved model."""
@@ -454,12 +447,9 @@ class Database:
         return self._models("encoder")
 
     def _models(self, kind: str) -> Iterator[ModelRow]:
-        for fields in self._db.execute(
-            "SELECT kind, version, seq, hasher, crc FROM models WHERE kind = ? ORDER BY version", (kind,)
-        ):
-            checked(f"{self.path} ({kind} {fields[1]})", fields[4], *fields[:4])
-            self._typed(kind, fields[:4], str, int, int, bytes)
-            yield ModelRow(*fields[1:4])
+        sql = "SELECT kind, version, seq, hasher, crc FROM models WHERE kind = ? ORDER BY version"
+        for fields in self._select("model,", (str, int, int, bytes), sql, kind):
+            yield ModelRow(*fields[1:])
 
     def encoder_versions(self) -> set[int]:
         return {version for (version,) in self._all("SELECT version FROM models WHERE kind = 'encoder'")}
