@@ -59,11 +59,11 @@ class Items:
 class Commit:
     """One commit, in figures: its number, and items that were added, removed (replaced ones too) and re-encoded.
 
-    recode_seconds : that re-encoding took.
+    recode_seconds : that re-encoding took. All are 0 where the table was compacted.
     """
 
     seq: int
-    added: int
-    removed: int
-    recoded: int
-    recode_seconds: float
+    added: int = 0
+    removed: int = 0
+    recoded: int = 0
+    recode_seconds: float = 0.0

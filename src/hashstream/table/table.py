@@ -166,9 +166,8 @@ class HashTable(Guarded):
         learner = state.model.hasher.copy()
         rows, labels = learner.check_batch(without_names(X), y)
         ids, rows = checked_batch(ids, rows, state)
-        labels = (
-            None if labels is None else plain_labels(labels)
-        )  # they are kept, and the caller's may change
+        if labels is not None:
+            labels = plain_labels(labels)  # a copy: they are kept, and the caller's may change
         after = learner.learned(rows, labels)
         learned = after is not learner
         model = state.model.learned(after) if learned else state.model
@@ -269,6 +268,7 @@ class HashTable(Guarded):
                 go_over()
                 self._state, self._index = after, None
             self._storage.settled()
+            self._tell(Commit(after.seq))
         return dead
 
     def _sure_state(self) -> State:
@@ -305,13 +305,17 @@ class HashTable(Guarded):
                 enter()
                 self._index = index
         self._storage.settled()
-        if self._on_commit is not None:
-            added = 0 if change.added is None else len(change.added.ids)
-            recoded = sum(len(piece.slots) for piece in change.recoded)
-            try:
-                self._on_commit(Commit(after.seq, added, len(change.removed), recoded, plan.recode_seconds))
-            except Exception as error:
-                log.warning("on_commit failed, after a commit that is stored: %r", error)
+        added = 0 if change.added is None else len(change.added.ids)
+        recoded = sum(len(piece.slots) for piece in change.recoded)
+        self._tell(Commit(after.seq, added, len(change.removed), recoded, plan.recode_seconds))
+
+    def _tell(self, commit: Commit) -> None:
+        """Call the observer. That it fails is no error of the call, whose change is stored."""
+        try:
+            if self._on_commit is not None:
+                self._on_commit(commit)
+        except Exception as error:
+            log.warning("on_commit failed, after a commit that is stored: %r", error)
 
     def _next_index(self, change: Change, after: State) -> tuple[Index | None, Callable[[], None]]:
         """The index of the ids after a change, once the function has been called."""
