@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import errno
+import gc
+import shutil
 from pathlib import Path
 
+import numpy as np
 import pytest
-from tests.table.storage_contract import StorageContract, empty_state, settings
+from tests.table.storage_contract import StorageContract, empty_state, ingest, settings
+from tests.table.table_worlds import rows
 
-from hashstream.table import Storage
+from hashstream.table import HashTable, Storage
 from hashstream.table.storage.folder import failpoints
 from hashstream.table.storage.folder.create import create_folder
 from hashstream.table.storage.folder.storage import FolderStorage
@@ -39,6 +43,25 @@ class TestFolder(StorageContract):
                 raise OSError(errno.ENOSPC, "no space left on device")
 
         patch.setattr("hashstream.table.storage.folder.database.reach", fail)
+
+
+def test_a_dropped_storage_gives_its_lock_back_without_the_garbage_collector(tmp_path: Path) -> None:
+    """An interrupt may leave an opened storage that nobody refers to; whoever opens the folder next must not wait."""
+    gc.disable()
+    try:
+        for _ in range(2):
+            storage = TestFolder().opened(tmp_path)
+            ingest(storage, storage.load(), range(5), 1)
+            storage.features(np.arange(3))
+            del storage
+            with HashTable.open(tmp_path / "t") as table:
+                table.search(np.zeros((1, 12), np.float32))
+            table = HashTable.open(tmp_path / "t", policy="every:3")
+            table.ingest(range(5), *rows(np.random.default_rng(2), 5))
+            del table
+            shutil.rmtree(tmp_path / "t")
+    finally:
+        gc.enable()
 
 
 def test_the_contract_notices_a_storage_that_forgets(tmp_path: Path) -> None:

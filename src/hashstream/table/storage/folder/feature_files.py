@@ -21,11 +21,14 @@ UNSYNCED_BYTES = 16 << 20  # ... and of all those, before their file is synced
 TWICE = 3e-9  # seconds per byte in the database: where a sync takes longer, it is put off
 FIRST_SYNC, FADING = 1e-3, 0.9  # seconds that a sync is assumed to take at first; how that is forgotten
 
+Stored = Callable[[int], list[BatchRow]]
+"""The batches of the database that begin below a slot, with their checksums; asked when they are first needed. It is no
+attribute: a storage that refers to itself keeps its lock until the garbage collector comes by."""
+
 
 class FeatureFiles:
     """Features by slot, in files of a folder.
 
-    stored : the batches of the database that begin below a slot, and their checksums; asked when they are first needed.
     sync : whether commits are synced. half_written : whether there may be rows that are neither committed nor undone.
     unsynced : bytes of features that are in the database too.
     """
@@ -38,13 +41,12 @@ class FeatureFiles:
         write: bool,
         sync: bool,
         segment_bytes: int,
-        stored: Callable[[int], list[BatchRow]],
     ) -> None:
         self.segments: FileSegments | None = None
         self.half_written = False
         self.unsynced = 0
         self._folder, self._table, self._write, self._sync = folder, table, write, sync
-        self._segment_bytes, self._stored = segment_bytes, stored
+        self._segment_bytes = segment_bytes
         self._old: FileSegments | None = None  # that `replace` has replaced
         self._opened = 0  # slots that were there when the files were opened
         self._verified: VerifiedBatches | None = None
@@ -181,26 +183,28 @@ class FeatureFiles:
 
     # ---- reading
 
-    def take(self, slots: np.ndarray) -> np.ndarray:
-        """The features of slots in any order, copied: (n, d)."""
+    def take(self, slots: np.ndarray, stored: Stored) -> np.ndarray:
+        """The features of slots in any order, copied: (n, d). stored : see `Stored`."""
         segments = self.segments
         if segments is None:
             return np.empty((len(slots), 0), np.float32)
-        self._verify(segments, slots)
+        self._verify(segments, slots, stored)
         return segments.take(slots)
 
-    def blocks(self, first: int, last: int) -> Iterator[tuple[int, np.ndarray]]:
+    def blocks(self, first: int, last: int, stored: Stored) -> Iterator[tuple[int, np.ndarray]]:
         """The features of slots first to last in blocks, each until the next is asked for."""
         segments = self.segments
         if segments is not None:
-            self._verify(segments, np.array([first, last - 1]), between=True)
+            self._verify(segments, np.array([first, last - 1]), stored, between=True)
             yield from segments.blocks(first, last)
 
-    def _verify(self, segments: FileSegments, slots: np.ndarray, *, between: bool = False) -> None:
+    def _verify(
+        self, segments: FileSegments, slots: np.ndarray, stored: Stored, *, between: bool = False
+    ) -> None:
         """Compare the batches that hold the slots with their checksums, each once."""
         verified = self._verified  # another thread may forget it meanwhile, as `open` does
         if verified is None:
-            rows = [(row.first_slot, row.n_rows, row.features_crc) for row in self._stored(self._opened)]
+            rows = [(row.first_slot, row.n_rows, row.features_crc) for row in stored(self._opened)]
             self._verified = verified = VerifiedBatches(rows)
         verified.verify(segments, slots, between=between)
 

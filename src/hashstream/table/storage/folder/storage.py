@@ -117,7 +117,7 @@ class FolderStorage(Storage):
             self._compare(self._database, marked)
             self._features = FeatureFiles(
                 path, self.identity.table, write=self.write, sync=self._synced,
-                segment_bytes=self.settings.segment_bytes, stored=self._batches_below,
+                segment_bytes=self.settings.segment_bytes,
             )  # fmt: skip
             self._read_head()  # files are cut to what it says
         if self.write:
@@ -457,11 +457,11 @@ class FolderStorage(Storage):
             yield StoredBatch(row.seq, row.first_slot, row.n_rows, row.version, self._labels(row))
 
     def blocks(self, first: int, last: int) -> Iterator[tuple[int, np.ndarray]]:
-        yield from self._features.blocks(first, last)
+        yield from self._features.blocks(first, last, self._batches_below)
         reach("refresh.piece")
 
     def features(self, slots: np.ndarray) -> np.ndarray:
-        return self._features.take(slots)
+        return self._features.take(slots, self._batches_below)
 
     def _batches_below(self, slot: int) -> list[BatchRow]:
         with self._reading, (second := self._second()).reading():
