@@ -217,7 +217,7 @@ def test_stopped_while_items_are_re_encoded(monkeypatch: pytest.MonkeyPatch) -> 
 def test_storing_without_learning(digits: Path) -> None:
     np.save("more.npy", X[1000:1100])
     said = table("ingest", "t", "more.npy", "--first-id", 1000, code=2)
-    assert "FCOH learns from labels, and more.npy has none: name them with --label" in said
+    assert "FCOH learns from labels, and more.npy has none: name them (label, --label)" in said
     assert "100 new" in table("ingest", "t", "more.npy", "--first-id", 1000, "--no-learn")
     assert "100 already stored" in table("ingest", "t", "more.npy", "--first-id", 1000, "--no-learn")
     assert items()[1042] == (X[1042].tolist(), None)

@@ -9,6 +9,8 @@ from typing import Annotated
 import numpy as np
 import typer
 from rich.markup import escape
+from rich.progress import Progress as Bar
+from rich.progress import TaskID
 
 from hashstream.cli.common import fail
 from hashstream.cli.table_common import (
@@ -24,15 +26,12 @@ from hashstream.cli.table_common import (
     failing,
     open_source,
     opened,
-    refreshed,
     say,
     stopping,
     to_store,
     work_bar,
 )
-from hashstream.datasets.rows import RowSource
-from hashstream.table import Every, HashTable
-from hashstream.table.files import FileIngest
+from hashstream.table import HashTable, Progress, Tally
 from hashstream.terminal import seconds
 
 __all__ = ["ingest"]
@@ -60,7 +59,7 @@ def ingest(
         typer.Option(
             "--refresh/--no-refresh",
             help="Whether stale items are re-encoded at the end. By default they are if the run learns, features are "
-            "stored and no policy was chosen, now or earlier.",
+            "stored and the policy is the default one, every:100.",
             show_default=False,
         ),
     ] = None,
@@ -100,64 +99,65 @@ def ingest(
     count as changes: the same command learns from all of them again, unless --resume is given.
     """
     with failing(), opened(folder, **to_store(policy, durability)) as table:
-        work = FileIngest(
-            table, batch=batch, learn=not no_learn, resume=resume, again=again, first_id=first_id
-        )
-        hasher = table.hasher
+        dtype = getattr(table.hasher, "dtype_", np.float64 if double else np.float32)
         sources = [
             open_source(
-                file, id=id, label=label, features=features, header=not no_header, text=text,
-                dtype=getattr(hasher, "dtype_", np.float64 if double else np.float32),
+                file, id=id, label=label, features=features, header=not no_header, text=text, dtype=dtype
             )
             for file in files
-        ]  # fmt: skip
-        for source in sources:
-            if not no_learn and hasher.needs_labels and not source.has_labels:
-                raise ValueError(
-                    f"{type(hasher).__name__} learns from labels, and {source.name} has none: name them with --label, "
-                    "or store the rows without learning with --no-learn"
-                )
-        if refresh is None:
-            refresh = not no_learn and policy is None and table.settings.policy == Every()
-        start = time.perf_counter()
-        _run(work, sources, table, folder, refresh)
-        table.flush()  # from here on it survives a power loss, with durability "fast" too
-        _tell(work, table, folder, time.perf_counter() - start)
+        ]
+        start, steps = time.perf_counter(), Steps(table, folder)
+        if refresh is None and policy is not None:
+            refresh = False
+        try:
+            with stopping() as stopped, work_bar() as bar:
+                tally = table.ingest_files(
+                    sources, batch=batch, learn=not no_learn, resume=resume, again=again, first_id=first_id,
+                    refresh=refresh, progress=lambda step: steps.show(step, bar, stopped()),
+                )  # fmt: skip
+        except Stopped as stop:
+            fail(stop.args[0], code=128 + stop.args[1])
+        except ERRORS as error:
+            fail(f"{error}\nStopped {steps.place()}")
+        _tell(tally, table, folder, time.perf_counter() - start)
 
 
-def _run(work: FileIngest, sources: list[RowSource], table: HashTable, folder: Path, refresh: bool) -> None:
-    name, row = "", 0
-    try:
-        with stopping() as stopped, work_bar() as bar:
-            for source in sources:
-                name, row = source.name, 0
-                task = bar.add_task(escape(Path(name).name), total=source.total, note="")
-                for step in work.run([source]):
-                    row = step.row
-                    bar.update(task, completed=step.read, note=f"{row:,} rows")
-                    if signal := stopped():
-                        command = "command" if table.keeps_features else "command with --resume"
-                        fail(f"stopped {_place(name, row)} The same {command} continues.", code=128 + signal)
-            if refresh:
-                refreshed(table, None, bar, stopped)
-                if (signal := stopped()) and table.stats().stale:
-                    fail(
-                        "stopped. All rows are stored, but some items are stale: `hashstream table refresh "
-                        f"{folder}` re-encodes them.",
-                        code=128 + signal,
-                    )
-    except ERRORS as error:
-        fail(f"{error}\nStopped {_place(name, row)}")
+class Stopped(Exception):
+    """A sentence, and the number of the signal that came."""
 
 
-def _place(name: str, row: int) -> str:
-    if not row:
-        return f"before the first row of {name}."
-    return f"after row {row - 1} of {name}: its first {row:,} rows are stored."
+class Steps:
+    """The progress of an ingest, on a bar."""
+
+    def __init__(self, table: HashTable, folder: Path) -> None:
+        self._again = "command" if table.keeps_features else "command with --resume"
+        self._folder, self._name, self._row = folder, "", 0
+        self._tasks: dict[str, TaskID] = {}
+
+    def show(self, step: Progress, bar: Bar, signal: int) -> None:
+        """Move the bar; `Stopped` where a signal came."""
+        self._row = step.row
+        name, note = "codes", f"{step.row:,}"
+        if step.source is not None:
+            self._name = name = step.source.name
+            note += " rows"
+        if name not in self._tasks:
+            self._tasks[name] = bar.add_task(escape(Path(name).name), total=step.total, note="")
+        bar.update(self._tasks[name], completed=step.read, note=note)
+        if signal and step.source is not None:
+            raise Stopped(f"stopped {self.place()} The same {self._again} continues.", signal)
+        if signal and step.row < step.total:
+            again = f"`hashstream table refresh {self._folder}` re-encodes them."
+            raise Stopped(f"stopped. All rows are stored, but some items are stale: {again}", signal)
+
+    def place(self) -> str:
+        if not self._row:
+            return f"before the first row of {self._name}." if self._name else "before the first row."
+        return f"after row {self._row - 1} of {self._name}: its first {self._row:,} rows are stored."
 
 
-def _tell(work: FileIngest, table: HashTable, folder: Path, taken: float) -> None:
-    tally, stats = work.tally, table.stats()
+def _tell(tally: Tally, table: HashTable, folder: Path, taken: float) -> None:
+    stats = table.stats()
     counts = {"replaced": tally.replaced, "already stored": tally.known}
     parts = [f"{tally.new:,} new", *(f"{count:,} {what}" for what, count in counts.items() if count)]
     codes = "all codes are current."

@@ -4,17 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
+from numpy.typing import DTypeLike
 
+from hashstream.datasets.catalogue import CATALOGUE, load
 from hashstream.datasets.errors import DatasetError
-from hashstream.datasets.rows import Rows, RowSource
+from hashstream.datasets.row_files import open_rows
+from hashstream.datasets.rows import ArrayRows, Rows, RowSource
+from hashstream.hashers import OnlineHasher
 from hashstream.hashers.validation import all_finite, check_count
 from hashstream.table.results import Items
 from hashstream.table.state.labels import label_at
 
-__all__ = ["FileIngest", "Progress", "Tally", "check_file_rows"]
+__all__ = ["FileIngest", "Progress", "Tally", "check_file_rows", "check_labels", "open_source"]
 
 
 @dataclass
@@ -32,15 +37,19 @@ class Tally:
 
 @dataclass(frozen=True)
 class Progress:
-    """After a batch: rows of `source` that are stored, and how much of it was read, in the unit of its `total`."""
+    """After a batch: rows of `source` that are stored, and how much of it was read, in the unit of its `total`.
 
-    source: RowSource
+    source : None while stale items are re-encoded at the end; row is then their number so far, total that of all.
+    """
+
+    source: RowSource | None
     row: int
     read: int
+    total: int
 
 
 class Ingestible(Protocol):
-    """What an ingest of files needs of a table."""
+    """The methods of a table that an ingest of files calls."""
 
     def ingest(self, ids: Any, X: Any, y: Any = None) -> None: ...
 
@@ -83,14 +92,18 @@ class FileIngest:
         self.tally = Tally()
 
     def run(self, sources: Iterable[RowSource]) -> Iterator[Progress]:
-        """Ingest all rows; yields after every batch, which is then durable. DatasetError if a source has no rows."""
+        """Ingest all rows; yields at the start of a file, and after every batch, which is then durable.
+
+        DatasetError if a source has no rows.
+        """
         for source in sources:
             row = 0
+            yield Progress(source, 0, 0, source.total)
             for rows in source.pieces(self._batch):
                 check_file_rows(source, rows)
                 self._take(source, rows)
                 row = rows.first + len(rows)
-                yield Progress(source, row, rows.read)
+                yield Progress(source, row, rows.read, source.total)
             if not row:
                 raise DatasetError(f"{source.name} has no rows")
 
@@ -138,6 +151,37 @@ class FileIngest:
         same[at] = (held.features == X[at]).all(axis=1)
         same[at] &= [_same_label(a, b) for a, b in zip(held.labels, labels, strict=True)]
         return there, same
+
+
+def open_source(
+    file: str | Path | RowSource,
+    *,
+    id: str | None,
+    label: str | None,
+    features: str | None,
+    header: bool,
+    text: bool,
+    dtype: DTypeLike,
+) -> RowSource:
+    """A file to read in pieces, or a data set by its name (`hashstream.datasets.CATALOGUE`), in memory."""
+    if isinstance(file, RowSource):
+        return file
+    if str(file) not in CATALOGUE or Path(file).exists():
+        return open_rows(file, id=id, label=label, features=features, header=header, text=text, dtype=dtype)
+    if id is not None or label is not None or features is not None:
+        raise ValueError(f"{file} is a data set, not a file: it has no columns to choose from")
+    data = load(file)
+    return ArrayRows(str(file), data.X, y=data.y, dtype=dtype, text=text)
+
+
+def check_labels(hasher: OnlineHasher, sources: Iterable[RowSource]) -> None:
+    """ValueError, naming the file, where a hasher learns from labels and a file has none."""
+    for source in sources:
+        if hasher.needs_labels and not source.has_labels:
+            raise ValueError(
+                f"{type(hasher).__name__} learns from labels, and {source.name} has none: name them (label, --label), "
+                "or store the rows without learning (learn=False, --no-learn)"
+            )
 
 
 def check_file_rows(source: RowSource, rows: Rows) -> None:

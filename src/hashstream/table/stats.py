@@ -51,7 +51,7 @@ class TableStats:
 
     versions : version -> items that it encoded, oldest first. newest_version : of the current functions.
     updates_behind : by how many updates the mean code is behind; most_updates_behind : the oldest.
-    stale : share of items whose code is not of the newest version.
+    stale, n_stale : share and number of items whose code is not of the newest version.
     memory_bytes : ids, codes and index. feature_bytes : stored features. disk_bytes : all files.
     map_history : (rows learned from, `drift.mean_average_precision`) at checkpoints, oldest first, and now; stored with
         the table, at most 200. Empty where there was too little data each time.
@@ -65,6 +65,7 @@ class TableStats:
     updates_behind: float
     most_updates_behind: int
     stale: float
+    n_stale: int
     n_seen: int
     commits: int
     memory_bytes: int
@@ -142,6 +143,7 @@ def table_stats(
         updates_behind=behind / n if n else 0.0,
         most_updates_behind=view.newest - min(counts) if counts else 0,
         stale=1 - counts.get(view.newest, 0) / n if n else 0.0,
+        n_stale=n - counts.get(view.newest, 0),
         n_seen=n_seen,
         commits=state.seq,
         memory_bytes=sum(part.nbytes for part in view.parts) + column_bytes + index_bytes,

@@ -12,20 +12,19 @@ from pathlib import Path
 from typing import Any, Literal, Self
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, DTypeLike
 
 from hashstream._machine import cores
-from hashstream.datasets.row_files import open_rows
 from hashstream.datasets.rows import RowSource
-from hashstream.hashers import OnlineHasher
+from hashstream.hashers import LabelsLike, OnlineHasher
 from hashstream.hashers.labels import as_labels
 from hashstream.hashers.validation import check_count, check_finite, check_rows, without_names
 from hashstream.table.errors import Overtaken, TableError
-from hashstream.table.files import FileIngest, Progress, Tally
+from hashstream.table.files import FileIngest, Progress, Tally, check_labels, open_source
 from hashstream.table.guard import Guarded, change, exclusively
 from hashstream.table.opening import open_storage
 from hashstream.table.planning import Plan, checked_batch, plan_batch, plan_refresh
-from hashstream.table.policies import Policy
+from hashstream.table.policies import Every, Policy
 from hashstream.table.results import Commit, Items, RadiusResult, SearchResult
 from hashstream.table.settings import Durability, Settings
 from hashstream.table.state.change import Batch, Change
@@ -41,6 +40,10 @@ from hashstream.table.storage.folder.names import is_table
 __all__ = ["HashTable"]
 
 log = logging.getLogger("hashstream.table")
+
+REFRESHES = (
+    20  # commits in which `ingest_files` re-encodes stale items, and so often it tells of its progress
+)
 
 Include = Sequence[Literal["labels"]]
 
@@ -104,7 +107,7 @@ class HashTable(Guarded):
         max_versions : versions alive at most, 16 by default. An ingest that would bring one more re-encodes the items
             of the smallest ones.
         sample_size : items of the sample on which the table measures itself, 1,000 by default. Cannot be changed later.
-        checkpoint_rows : rows learned between two checkpoints of the model, 20,000 by default: at most so many are
+        checkpoint_rows : rows learned between two checkpoints of the model, 20,000 by default: about that many rows are
             learned again after a crash.
         segment_bytes : size at which a new file of features is begun, 1 GiB by default.
         on_commit : called after every commit, in the thread that writes. What it raises is logged, and ignored.
@@ -152,7 +155,9 @@ class HashTable(Guarded):
     # ---- writing
 
     @change
-    def ingest(self, ids: ArrayLike | Sequence[int] | Sequence[str], X: ArrayLike, y: Any = None) -> None:
+    def ingest(
+        self, ids: ArrayLike | Sequence[int] | Sequence[str], X: ArrayLike, y: LabelsLike | None = None
+    ) -> None:
         """Store a batch, and learn from its rows that have a label. It is durable when this returns; if this raises,
         nothing has changed.
 
@@ -179,38 +184,66 @@ class HashTable(Guarded):
         self,
         files: Iterable[str | Path | RowSource],
         *,
+        id: str | None = None,
+        label: str | None = None,
+        features: str | None = None,
+        header: bool = True,
+        text: bool = False,
+        dtype: DTypeLike | None = None,
         batch: int = 1000,
         learn: bool = True,
         resume: bool = False,
         again: bool = False,
         first_id: int = 0,
+        refresh: bool | None = None,
         progress: Callable[[Progress], None] | None = None,
-        **columns: Any,
     ) -> Tally:
-        """Ingest the rows of files (.npy, .npz, .csv, .tsv, .parquet) in batches, each of which is durable once stored.
+        """Ingest the rows of files (.npy, .npz, .csv, .tsv, .parquet), or of data sets by name, batch by batch.
 
-        Interrupted, the same call goes on: a row that is stored already, with the same features and label, is skipped;
-        one that has changed replaces what is stored. Where files have several rows of one id, the last one stays, and
-        earlier ones count as changes: unless `resume`, the same call learns from all of them again.
+        Each batch is durable once it is stored. Interrupted, the same call goes on: a row that is stored already, with
+        the same features and label, is skipped; one that has changed replaces what is stored. Where files have several
+        rows of one id, the last one stays, and earlier ones count as changes: unless `resume`, the same call learns
+        from all of them again.
 
-        batch, learn, resume, again, first_id : as for `FileIngest`. progress : called after every batch.
-        columns : id=, label=, features=, header=, text= for `datasets.open_rows`, which says what they mean.
+        id, label, features, header, text : as for `datasets.open_rows`. dtype : of a new table's features, float32 by
+            default.
+        batch, learn, resume, again, first_id : as for `FileIngest`.
+        refresh : whether stale items are re-encoded at the end; by default they are where this learns, and the policy
+            is the default one, every:100.
+        progress : called at the start of a file and after every batch. What it raises ends the ingest; all batches so
+            far are stored.
 
         Returns how many rows are new, replaced others, or were known.
         """
-        dtype = np.dtype(getattr(self._state.model.hasher, "dtype_", np.float32))
+        hasher, keep = self._state.model.hasher, self._storage.keep_features
         work = FileIngest(self, batch=batch, learn=learn, resume=resume, again=again, first_id=first_id)
-        sources = [
-            file if isinstance(file, RowSource) else open_rows(file, **{"dtype": dtype, **columns})
-            for file in files
-        ]
+        columns: dict[str, Any] = {
+            "id": id,
+            "label": label,
+            "features": features,
+            "header": header,
+            "text": text,
+        }
+        precision = np.dtype(getattr(hasher, "dtype_", np.float32 if dtype is None else dtype))
+        sources = [open_source(file, dtype=precision, **columns) for file in files]
+        if learn:
+            check_labels(hasher, sources)
+        tell = progress or (lambda step: None)
         for step in work.run(sources):
-            if progress is not None:
-                progress(step)
+            tell(step)
+        if learn and keep and self.settings.policy == Every() if refresh is None else refresh:
+            stale = self.stats().n_stale
+            done = 0
+            while count := self.refresh(budget=max(1 << 16, -(-stale // REFRESHES))):
+                done += count
+                tell(Progress(None, done, done, stale))
+        self.flush()  # from here on it survives a power loss, with durability "fast" too
         return work.tally
 
     @change
-    def add(self, ids: ArrayLike | Sequence[int] | Sequence[str], X: ArrayLike, y: Any = None) -> None:
+    def add(
+        self, ids: ArrayLike | Sequence[int] | Sequence[str], X: ArrayLike, y: LabelsLike | None = None
+    ) -> None:
         """Store items, with labels or without, and do not learn from them; otherwise as `ingest`."""
         state = self._sure_state()
         learner = state.model.hasher.copy()
