@@ -27,8 +27,6 @@ from hashstream.cli.common import settings as parse_settings
 from hashstream.evaluate import protocols
 from hashstream.terminal import load_with_bar, watch_jobs
 
-__all__ = ["PROTOCOL_LINES", "bench"]
-
 
 def _line(name: str, protocol: protocols.Protocol) -> str:
     number = "".join(f" NUMBER: {protocol.number}, {field.default}." for field in fields(protocol))

@@ -11,8 +11,6 @@ from hashstream import datasets
 from hashstream.cli.common import console, fail
 from hashstream.terminal import load_with_bar
 
-__all__ = ["data_app"]
-
 data_app = typer.Typer(
     help="List the data sets, find them on this machine, and download them.",
     no_args_is_help=True,

@@ -19,8 +19,6 @@ from hashstream.terminal import load_with_bar, seconds, size
 if TYPE_CHECKING:
     from hashstream.demo import DemoResult, Started
 
-__all__ = ["demo"]
-
 METRICS = ("mAP", "precision@10", "precision@H2")
 
 

@@ -22,8 +22,6 @@ from hashstream.hashers import methods as registry
 from hashstream.paper import EXPERIMENTS, Section, Study, run
 from hashstream.terminal import load_with_bar, watch_jobs
 
-__all__ = ["paper"]
-
 LINES = "\n\n".join(f"`{name}`: {experiment.what}" for name, experiment in EXPERIMENTS.items())
 
 

@@ -31,8 +31,6 @@ from hashstream.table import HashTable, TableError
 from hashstream.table.id_text import find_ids, read_ids
 from hashstream.terminal import seconds, size
 
-__all__ = ["table_app"]
-
 table_app = typer.Typer(
     help="A durable, searchable table of codes in a folder, consistent while its hash functions learn.",
     no_args_is_help=True,

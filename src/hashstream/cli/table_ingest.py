@@ -35,8 +35,6 @@ from hashstream.table import Every, HashTable
 from hashstream.table.files import FileIngest
 from hashstream.terminal import seconds
 
-__all__ = ["ingest"]
-
 
 def ingest(
     folder: Folder,

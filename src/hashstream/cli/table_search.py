@@ -36,8 +36,6 @@ from hashstream.table.files import check_file_rows
 from hashstream.table.id_text import find_ids
 from hashstream.terminal import seconds
 
-__all__ = ["search"]
-
 AT_ONCE = 1000  # queries
 SHOWN = 20  # queries whose answers are printed
 WIDEST = 10  # answers per query in the printed table

@@ -19,8 +19,6 @@ from hashstream.cli.common import settings as parse_settings
 from hashstream.evaluate import protocols, tuning
 from hashstream.terminal import load_with_bar, seconds, watch_jobs
 
-__all__ = ["tune"]
-
 SHOWN = 10
 
 

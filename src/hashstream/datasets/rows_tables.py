@@ -25,8 +25,6 @@ from hashstream.datasets.npy import MAX_RATIO
 from hashstream.datasets.parser_process import Answers, parser
 from hashstream.datasets.rows import Rows, RowSource, check_features, converted, side_arrays
 
-__all__ = ["ParquetRows", "TextRows"]
-
 MAX_RECORD = 1 << 24  # bytes of a record of text, which may be several lines
 MAX_LINE = 1 << 30  # bytes of the ids and labels of a piece of Parquet, as JSON
 SPARE = 1 << 30  # bytes of memory that the parser of Parquet may use for a file of any size

@@ -9,8 +9,6 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["Count", "class_wise_gradient", "count", "full_gradient", "lean_gradient", "peak_bytes"]
-
 LAMBDA1, LAMBDA2 = 0.1, 0.01  # memory does not depend on them
 
 

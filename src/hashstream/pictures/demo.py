@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = ["learning_curves", "neighbour_grid"]
-
 SAME, OTHER = "#1a9850", "#d7301f"
 SIGNAL = "#b2182b"
 

@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = ["EXPERIMENT", "READINGS", "Point", "centre", "grid", "points"]
-
 NAME, BITS = "fig-parameters", 32
 
 READINGS = {"none": "as printed", "bits": "terms / r", "batch": "terms / n_t"}

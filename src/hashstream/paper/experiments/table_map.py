@@ -25,8 +25,6 @@ from hashstream.paper.format import over, survivors, words
 from hashstream.paper.section import Experiment, Section, Sheet, Verdict
 from hashstream.paper.study import Study
 
-__all__ = ["EXPERIMENT"]
-
 NEAR = 0.03
 """By how much two seeds of one setting may differ."""
 

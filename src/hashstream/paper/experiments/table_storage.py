@@ -23,8 +23,6 @@ from hashstream.paper.pair_memory import class_wise_gradient, count, full_gradie
 from hashstream.paper.section import Experiment, Section, Sheet, Verdict
 from hashstream.paper.study import Measurement, Study
 
-__all__ = ["EXPERIMENT"]
-
 NAME, BITS = "table-storage", 32
 BATCHES = (100, 1000, 2000)
 """n_t: the paper's for MNIST and CIFAR-10, for Places205, and the largest of its sweep."""

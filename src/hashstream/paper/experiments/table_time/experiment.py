@@ -18,8 +18,6 @@ from hashstream.paper.study import Study
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["EXPERIMENT", "finding"]
-
 
 def measure(study: Study) -> None:
     """Measure one method after the other in one process; then MIHash's gate; then a live table under each policy."""
