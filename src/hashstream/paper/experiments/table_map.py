@@ -46,7 +46,7 @@ def show(study: Study) -> Section:
         if others:
             caption = f"{metric}, methods that are not in the paper's tables"
             sheets.append(value_sheet(study, caption, others, ours))
-        margin = margin_sheet(study, metric, ours, metric)
+        margin = margin_sheet(study, metric, ours)
         sheets += [margin] if margin else []
     verdict, brief = _verdict(study, metrics)
     return Section(
