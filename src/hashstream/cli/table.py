@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from hashstream.cli.common import choose, console, fail
+from hashstream.cli.common import choose, console, fail, say
 from hashstream.cli.common import settings as parse_settings
 from hashstream.cli.table_common import (
     DurabilityOption,
@@ -18,7 +18,6 @@ from hashstream.cli.table_common import (
     file_sizes,
     opened,
     refreshed,
-    say,
     stopping,
     to_store,
     work_bar,

@@ -10,7 +10,7 @@ import numpy as np
 import typer
 from rich.markup import escape
 
-from hashstream.cli.common import fail
+from hashstream.cli.common import fail, say
 from hashstream.cli.table_common import (
     ERRORS,
     DurabilityOption,
@@ -25,7 +25,6 @@ from hashstream.cli.table_common import (
     open_source,
     opened,
     refreshed,
-    say,
     stopping,
     to_store,
     work_bar,
