@@ -115,7 +115,7 @@ def test_margins_are_claimed_printed_and_measured(tmp_path: Path) -> None:
 def test_margins_over_one_rival(tmp_path: Path) -> None:
     study = filled(tmp_path)
     sheet = margin_sheet(
-        study, "mAP", lambda one, bits: study.values(one.label, "mAP", bits=bits), "AUC of mAP", "HCOH"
+        study, "AUC of mAP", lambda one, bits: study.values(one.label, "mAP", bits=bits), "HCOH"
     )
     assert sheet is not None
     rows = {row[0]: row[2] for row in sheet.rows}
@@ -231,7 +231,7 @@ def test_a_baseline_of_nothing_has_no_ratio(tmp_path: Path) -> None:
 
     found = margins(study, value)
     assert found["FCOH (auto)"] == found["FCOH (paper)"] == "no ratio to a baseline of 0 (16 bits)"
-    sheet = margin_sheet(study, "mAP", value, "mAP")
+    sheet = margin_sheet(study, "mAP", value)
     assert sheet is not None
     assert [row[2] for row in sheet.rows[-2:]] == ["-\nno ratio to a baseline of 0 (16 bits)"] * 2
 

@@ -106,14 +106,23 @@ def test_lazy_rests_while_queries_are_asked(
     monkeypatch: pytest.MonkeyPatch, digits: evaluate.PreparedDataset
 ) -> None:
     counts: list[tuple[int, int]] = []
+    recoded, opened = [0], live.HashTable.open
+
+    def counted(*args: Any, on_commit: Any, **options: Any) -> Any:
+        def count(commit: Any) -> None:
+            recoded[0] += commit.recoded
+            on_commit(commit)
+
+        return opened(*args, on_commit=count, **options)
 
     def look(table: Any, data: evaluate.PreparedDataset, queries: np.ndarray, measure: str) -> float:
-        before = table.recoded
+        before = recoded[0]
         time.sleep(0.02)  # 1,600 codes take a fraction of a millisecond
-        counts.append((before, table.recoded))
+        counts.append((before, recoded[0]))
         return 0.0
 
     monkeypatch.setattr(live, "answers", look)
+    monkeypatch.setattr(live.HashTable, "open", counted)
     figures = live.run_policy(make, "Lazy", digits, 0, COURSE)[1_500]
     assert len(counts) == 5
     assert all(before == after for before, after in counts)

@@ -11,7 +11,7 @@ import typer
 from rich.table import Table
 
 from hashstream.cli.bench import PROTOCOL_LINES, bench
-from hashstream.cli.common import console, fail
+from hashstream.cli.common import console, fail, say
 from hashstream.cli.data import data_app
 from hashstream.cli.demo import demo
 from hashstream.cli.paper import LINES, paper
@@ -76,12 +76,11 @@ def perf(
 
     Needs a checkout of the sources, which has the folder benchmarks.
     """
-    root = Path(__file__).resolve().parents[3]
-    if not (root / "benchmarks" / "harness.py").is_file():
+    if not benchmarks():
         fail("the benchmarks are not part of the installed package: run this in a checkout of the sources.")
     if name not in benchmarks():
-        fail(f"there is no benchmark {name!r}: choose from {', '.join(benchmarks()) or 'none yet'}")
-    sys.path.insert(0, str(root))  # before any other package named benchmarks
+        fail(f"there is no benchmark {name!r}: choose from {', '.join(benchmarks())}")
+    sys.path.insert(0, str(Path(__file__).resolve().parents[3]))  # before any other package named benchmarks
     if not importlib.import_module(f"benchmarks.{name}").main(quick):
         raise typer.Exit(1)
 
@@ -103,4 +102,4 @@ def list_methods() -> None:
 @app.command(epilog="Example: `hashstream version`")
 def version() -> None:
     """Show the versions of hashstream and its libraries, and whether the compiled kernels are in use."""
-    console.print(show_versions(), highlight=False, soft_wrap=True)
+    say(show_versions())

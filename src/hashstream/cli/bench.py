@@ -22,12 +22,11 @@ from hashstream.cli.common import (
     fail,
     numbers,
     paper_settings,
+    say,
 )
 from hashstream.cli.common import settings as parse_settings
 from hashstream.evaluate import protocols
 from hashstream.terminal import load_with_bar, watch_jobs
-
-__all__ = ["PROTOCOL_LINES", "bench"]
 
 
 def _line(name: str, protocol: protocols.Protocol) -> str:
@@ -129,10 +128,7 @@ def bench(
         results.check_data(data.dataset, data.fingerprint)
         jobs = evaluate.jobs(chosen, bits=lengths, runs=runs, settings=given)
         todo = evaluate.unfinished(jobs, data.dataset, points, results, protocol=asked, ties=rule)
-        console.print(
-            f"{len(jobs) - len(todo)} of {len(jobs)} measurements are already in {results.path}.",
-            soft_wrap=True,
-        )
+        say(f"{len(jobs) - len(todo)} of {len(jobs)} measurements are already in {results.path}.")
         if todo:
             console.print(f"{data.dataset}, {loaded.source}. {loaded.note}", highlight=False)
             rows = sum(missing[-1] for _, missing in todo)
@@ -155,7 +151,7 @@ def bench(
         compared = evaluate.compare(jobs, data.dataset, points, results, protocol=asked, ties=rule, runs=runs)
         # Wide enough that no cell is cut; a narrow terminal breaks the lines.
         Console(width=max(150, console.width), emoji=False).print(_table(compared, points))
-        console.print(f"All rows: {results.path}", soft_wrap=True)
+        say(f"All rows: {results.path}")
     except (datasets.DatasetError, ValueError, OSError) as error:
         fail(error)
     except KeyboardInterrupt:

@@ -29,6 +29,7 @@ __all__ = [
     "import_method",
     "numbers",
     "paper_settings",
+    "say",
     "settings",
     "value_of",
 ]
@@ -49,6 +50,11 @@ def fail(message: object, code: int = 2) -> NoReturn:
     lines = escape("\n".join(said))
     Console(stderr=True, emoji=False).print(f"[bold red]hashstream:[/] {lines}", highlight=False)
     raise typer.Exit(code)
+
+
+def say(text: str) -> None:
+    """Print a sentence as it is, on one line however long it is."""
+    console.print(escape(text), highlight=False, soft_wrap=True)
 
 
 def choose(names: str) -> dict[str, Callable[..., Any]]:

@@ -8,10 +8,8 @@ import typer
 from rich.markup import escape
 
 from hashstream import datasets
-from hashstream.cli.common import console, fail
+from hashstream.cli.common import console, fail, say
 from hashstream.terminal import load_with_bar
-
-__all__ = ["data_app"]
 
 data_app = typer.Typer(
     help="List the data sets, find them on this machine, and download them.",
@@ -68,7 +66,7 @@ def data_fetch(
         for name in names:
             data = load_with_bar(name, console)
             n, d = data.X.shape
-            console.print(f"{name}: {n:,} x {d:,}, {escape(data.source)}", soft_wrap=True, highlight=False)
+            say(f"{name}: {n:,} x {d:,}, {data.source}")
     except datasets.DatasetError as error:
         fail(error)
 
@@ -78,12 +76,12 @@ def data_where() -> None:
     """Show the folders that are searched, in order, and the files found there."""
     try:
         own, cache = datasets.data_folder(), datasets.cache_folder()
-        console.print(f"HASHSTREAM_DATA  {own or 'not set'}", soft_wrap=True, highlight=False)
+        say(f"HASHSTREAM_DATA  {own or 'not set'}")
         there = "" if cache.is_dir() else " (does not exist yet)"
-        console.print(f"the cache        {cache}{there}", soft_wrap=True, highlight=False)
+        say(f"the cache        {cache}{there}")
         for name in datasets.CATALOGUE:
             found = datasets.find(name)
             where = "not here" if found is None else found[1] or found[0]
-            console.print(f"{name:<16} {where}", soft_wrap=True, highlight=False)
+            say(f"{name:<16} {where}")
     except datasets.DatasetError as error:
         fail(error)

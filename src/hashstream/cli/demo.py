@@ -12,14 +12,12 @@ from rich.table import Table
 
 from hashstream import datasets
 from hashstream._extras import require
-from hashstream.cli.common import console, fail
+from hashstream.cli.common import console, fail, say
 from hashstream.table import TableError
 from hashstream.terminal import load_with_bar, seconds, size
 
 if TYPE_CHECKING:
     from hashstream.demo import DemoResult, Started
-
-__all__ = ["demo"]
 
 METRICS = ("mAP", "precision@10", "precision@H2")
 
@@ -56,7 +54,7 @@ def demo(
     console.print("\nTwo pictures to look at, and a table to try:")
     commands = (f"stats {result.table}", f"search {result.table} --like {result.neighbour}")
     for line in (*result.pictures, *(f"hashstream table {command}" for command in commands)):
-        console.print(f"  {line}", soft_wrap=True, highlight=False)
+        say(f"  {line}")
 
 
 def _load(dataset: DemoData) -> datasets.Dataset:

@@ -17,12 +17,10 @@ from rich.table import Table
 from rich.text import Text
 
 from hashstream import datasets, evaluate
-from hashstream.cli.common import console, fail, import_method
+from hashstream.cli.common import console, fail, import_method, say
 from hashstream.hashers import methods as registry
 from hashstream.paper import EXPERIMENTS, Section, Study, run
 from hashstream.terminal import load_with_bar, watch_jobs
-
-__all__ = ["paper"]
 
 LINES = "\n\n".join(f"`{name}`: {experiment.what}" for name, experiment in EXPERIMENTS.items())
 
@@ -83,7 +81,7 @@ def paper(
         fail(error)
     except KeyboardInterrupt:
         fail(f"interrupted. The same command continues from {folder / 'results.csv'}.", code=130)
-    console.print(f"\nReport: {outcome.page}", soft_wrap=True, highlight=False)
+    say(f"\nReport: {outcome.page}")
 
 
 @contextmanager

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from hashstream.cli.common import choose, console, fail
+from hashstream.cli.common import choose, console, fail, say
 from hashstream.cli.common import settings as parse_settings
 from hashstream.cli.table_common import (
     DurabilityOption,
@@ -18,7 +18,6 @@ from hashstream.cli.table_common import (
     file_sizes,
     opened,
     refreshed,
-    say,
     stopping,
     to_store,
     work_bar,
@@ -30,8 +29,6 @@ from hashstream.hashers import methods
 from hashstream.table import HashTable, TableError
 from hashstream.table.id_text import find_ids, read_ids
 from hashstream.terminal import seconds, size
-
-__all__ = ["table_app"]
 
 table_app = typer.Typer(
     help="A durable, searchable table of codes in a folder, consistent while its hash functions learn.",

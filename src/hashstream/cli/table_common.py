@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.markup import escape
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
 from hashstream import datasets
@@ -22,7 +21,7 @@ from hashstream.terminal import load_with_bar
 
 __all__ = [
     "ERRORS", "Durability", "DurabilityOption", "FeatureColumns", "Folder", "IdColumn", "LabelColumn", "NoHeader",
-    "PolicyOption", "Text", "failing", "file_sizes", "open_source", "opened", "refreshed", "say", "stopping",
+    "PolicyOption", "Text", "failing", "file_sizes", "open_source", "opened", "refreshed", "stopping",
     "to_store", "work_bar",
 ]  # fmt: skip
 
@@ -93,11 +92,6 @@ PIECES = 20  # of a refresh: how often the bar moves, and the number of commits
 
 ERRORS = (datasets.DatasetError, TableError, DivergenceError, ValueError, TypeError, OSError)
 """Everything that can be wrong with a table, a file or the machine."""
-
-
-def say(text: str) -> None:
-    """Print a sentence as it is, on one line however long it is."""
-    console.print(escape(text), highlight=False, soft_wrap=True)
 
 
 def open_source(name: str, *, quiet: bool = False, **columns: Any) -> RowSource:

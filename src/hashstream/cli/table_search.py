@@ -14,7 +14,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from hashstream import datasets
-from hashstream.cli.common import console
+from hashstream.cli.common import console, say
 from hashstream.cli.table_common import (
     FeatureColumns,
     Folder,
@@ -25,7 +25,6 @@ from hashstream.cli.table_common import (
     failing,
     open_source,
     opened,
-    say,
     work_bar,
 )
 from hashstream.datasets.rows import ArrayRows, RowSource
@@ -35,8 +34,6 @@ from hashstream.table.answers import ANSWER_FILES, Answers
 from hashstream.table.files import check_file_rows
 from hashstream.table.id_text import find_ids
 from hashstream.terminal import seconds
-
-__all__ = ["search"]
 
 AT_ONCE = 1000  # queries
 SHOWN = 20  # queries whose answers are printed

@@ -16,8 +16,6 @@ from hashstream.cli.table_common import Folder, failing, file_sizes, opened
 from hashstream.table import HashTable, TableStats
 from hashstream.terminal import size, sparkline
 
-__all__ = ["stats"]
-
 NEWEST = 5  # versions that have a line of their own
 LEAST = 0.05  # of mAP, from the lowest bar to the highest
 

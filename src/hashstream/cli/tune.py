@@ -14,12 +14,10 @@ from rich.console import Console
 from rich.table import Table
 
 from hashstream import datasets, evaluate
-from hashstream.cli.common import check_settings, choose, console, fail, value_of
+from hashstream.cli.common import check_settings, choose, console, fail, say, value_of
 from hashstream.cli.common import settings as parse_settings
 from hashstream.evaluate import protocols, tuning
 from hashstream.terminal import load_with_bar, seconds, watch_jobs
-
-__all__ = ["tune"]
 
 SHOWN = 10
 
@@ -92,10 +90,7 @@ def tune(
             f"{end:,} are learned from and searched.",
             highlight=False,
         )
-        console.print(
-            f"{len(jobs) - len(todo)} of {len(jobs)} measurements are already in {results.path}.",
-            soft_wrap=True,
-        )
+        say(f"{len(jobs) - len(todo)} of {len(jobs)} measurements are already in {results.path}.")
         clock = time.perf_counter()
         with watch_jobs(console, "", len(jobs), len(todo) * end) as watch:
 
@@ -116,7 +111,7 @@ def tune(
                 watch=quietly,
             )
         took = seconds(time.perf_counter() - clock)
-        console.print(f"{len(todo)} measurements in {took}. All rows: {results.path}", soft_wrap=True)
+        say(f"{len(todo)} measurements in {took}. All rows: {results.path}")
         _show(found, name, given, by)
         options = ["--dataset", dataset, "--methods", method, "--bits", str(bits), "--runs", str(runs)]
         _show_command(found[0], given, options, runs, tuning.share_of_queries_seen(data, runs))
@@ -180,5 +175,4 @@ def _show_command(
             "settings were chosen with: for queries that were never used, tune with --runs 1."
         )
     console.print(f"\n{why}{text}", highlight=False)
-    command = f"hashstream bench {shlex.join(options)} --out results"
-    console.print(command, soft_wrap=True, highlight=False, markup=False)
+    say(f"hashstream bench {shlex.join(options)} --out results")

@@ -15,7 +15,7 @@ from hashstream.datasets.errors import DatasetError
 from hashstream.datasets.npy import read_npy
 from hashstream.hashers.labels import is_missing
 
-__all__ = ["Chosen", "Columns", "Kind", "label_matrix", "side_file"]
+__all__ = ["Chosen", "Columns", "Kind", "label_matrix"]
 
 IDS, LABELS = ("id", "ids"), ("label", "labels", "y")
 FEATURES = ("features", "x", "X", "embedding", "vector")
@@ -33,7 +33,7 @@ class Columns:
     def side_files(self) -> tuple[np.ndarray | None, np.ndarray | None]:
         """Ids and labels that were requested as .npy files."""
         ids, y = (
-            side_file(Path(name).expanduser()) if name is not None and name.lower().endswith(".npy") else None
+            read_npy(Path(name).expanduser()) if name is not None and name.lower().endswith(".npy") else None
             for name in (self.id, self.label)
         )
         return ids, y
@@ -101,11 +101,6 @@ def _matching(asked: str, names: Sequence[str], where: str, option: str, every: 
 def _list(names: Sequence[str]) -> str:
     more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
     return ", ".join(names[:SHOWN]) + more
-
-
-def side_file(path: Path) -> np.ndarray:
-    """The array of a .npy file."""
-    return read_npy(path)
 
 
 class Kind:

@@ -18,8 +18,6 @@ from hashstream.datasets.errors import DatasetError
 from hashstream.datasets.record import Progress, Record
 from hashstream.datasets.registries import Package
 
-__all__ = ["IdxImages", "mnist_files"]
-
 _IMAGE_HEADER, _LABEL_HEADER = 16, 8  # bytes: a magic number, then one 32-bit size per dimension
 
 

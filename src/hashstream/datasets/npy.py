@@ -148,14 +148,11 @@ def read_array(file: IO[bytes], header: Header) -> np.ndarray:
     if header.dtype.kind == "b":
         values = raw != 0  # a byte may be 2, which is not a bool
     if header.dtype.kind == "U":
-        _check_text(raw.view(np.dtype(np.uint32).newbyteorder(header.dtype.byteorder)))
+        points = raw.view(np.dtype(np.uint32).newbyteorder(header.dtype.byteorder))
+        wrong = (points > 0x10FFFF) | ((points >= 0xD800) & (points < 0xE000))
+        if wrong.any():
+            raise ValueError(f"its text has a character {int(points[wrong][0]):#x}, which does not exist")
     return values.reshape(header.shape, order="F" if header.fortran else "C")
-
-
-def _check_text(points: np.ndarray) -> None:
-    wrong = (points > 0x10FFFF) | ((points >= 0xD800) & (points < 0xE000))
-    if wrong.any():
-        raise ValueError(f"its text has a character {int(points[wrong][0]):#x}, which does not exist")
 
 
 # ---- files

@@ -26,12 +26,13 @@ __all__ = ["Answers", "parser"]
 SECONDS, BYTES_PER_SECOND = 60.0, 1e6  # how long a parser may be silent, and more for a large file
 
 
-class _Watch:
-    """The output of a process that is killed if it keeps the reader waiting for too long. Time that the caller takes
+class Answers:
+    """The answers of a parser. It is killed if it keeps the reader waiting for too long. Time that the caller takes
     between two answers does not count."""
 
-    def __init__(self, process: subprocess.Popen[bytes], pipe: IO[bytes], seconds: float) -> None:
-        self._process, self._pipe, self.seconds, self.late = process, pipe, seconds, False
+    def __init__(self, process: subprocess.Popen[bytes], pipe: IO[bytes], path: Path, seconds: float) -> None:
+        self._process, self._pipe, self._path = process, pipe, path
+        self.seconds, self.late = seconds, False
 
     def _stop(self) -> None:
         self.late = True
@@ -47,24 +48,10 @@ class _Watch:
         finally:
             timer.cancel()
 
-    def readline(self, most: int) -> bytes:
-        with self._waiting():
-            return self._pipe.readline(most)
-
-    def read(self, n: int) -> bytes:
-        with self._waiting():
-            return self._pipe.read(n)
-
-
-class Answers:
-    """The answers of a parser."""
-
-    def __init__(self, pipe: _Watch, path: Path) -> None:
-        self._pipe, self._path = pipe, path
-
     def line(self, most: int = 1 << 22) -> dict[str, Any]:
         """The next line, of at most `most` bytes. An error from the parser is raised."""
-        raw = self._pipe.readline(most)
+        with self._waiting():
+            raw = self._pipe.readline(most)
         if not raw.endswith(b"\n"):
             raise EOFError("the reader stopped early" if len(raw) < most else "its names are too long")
         fields = json.loads(raw)
@@ -79,7 +66,8 @@ class Answers:
 
     def bytes(self, n: int) -> bytes:
         """The next n bytes."""
-        raw = self._pipe.read(n)
+        with self._waiting():
+            raw = self._pipe.read(n)
         if len(raw) < n:
             raise EOFError("the reader stopped early")
         return raw
@@ -106,13 +94,13 @@ def parser(script: str, path: Path, what: str, most: int, **task: Any) -> Iterat
             start_new_session=True,  # Ctrl-C is for the parent alone
         )
         assert process.stdout is not None
-        watch = _Watch(process, process.stdout, SECONDS + size / BYTES_PER_SECOND)
+        answers = Answers(process, process.stdout, path, SECONDS + size / BYTES_PER_SECOND)
         try:
-            yield Answers(watch, path)
+            yield answers
         except EOFError as error:
             code = process.wait()  # its output has ended, so it ends as well
-            if watch.late:
-                raise ValueError(f"reading it took longer than {watch.seconds:.0f} seconds") from error
+            if answers.late:
+                raise ValueError(f"reading it took longer than {answers.seconds:.0f} seconds") from error
             if code:
                 how = f"by signal {-code}" if code < 0 else f"with exit code {code}"
                 raise ValueError(f"the reader crashed on it, {how}") from error

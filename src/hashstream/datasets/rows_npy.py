@@ -17,8 +17,6 @@ from hashstream.datasets.errors import DatasetError
 from hashstream.datasets.npy import Header, names_in_npz, open_npy, open_npz, read_npz
 from hashstream.datasets.rows import AlignedRows, Rows
 
-__all__ = ["NpyRows", "NpzRows"]
-
 
 class _StoredRows(AlignedRows):
     """A matrix of features in the .npy format, read as it is needed; ids and labels are in memory."""

@@ -25,8 +25,6 @@ from hashstream.datasets.npy import MAX_RATIO
 from hashstream.datasets.parser_process import Answers, parser
 from hashstream.datasets.rows import Rows, RowSource, check_features, converted, side_arrays
 
-__all__ = ["ParquetRows", "TextRows"]
-
 MAX_RECORD = 1 << 24  # bytes of a record of text, which may be several lines
 MAX_LINE = 1 << 30  # bytes of the ids and labels of a piece of Parquet, as JSON
 SPARE = 1 << 30  # bytes of memory that the parser of Parquet may use for a file of any size
@@ -52,10 +50,24 @@ class _TableRows(RowSource):
             )
         return which[first : first + n]
 
-    def _check_end(self, n_rows: int) -> None:
-        for which, what in ((self._ids, "ids"), (self._y, "labels")):
-            if which is not None and len(which) != n_rows:
-                raise DatasetError(f"{self.name} has {n_rows} rows, but there are {len(which)} {what}")
+    def _piece(
+        self, first: int, X: np.ndarray, ids: Any, labels: list[Any], kinds: tuple[Kind, Kind], read: int
+    ) -> Rows:
+        """Rows with the ids and labels of the table, or else of .npy files.
+
+        ids, labels : columns of the table; None and empty where it has none. kinds : of ids and of labels.
+        """
+        if ids is None:
+            ids = self._from_file(self._ids, first, len(X), "ids")
+        else:
+            ids = kinds[0].of(ids, self.name, first)
+        if not labels:
+            y = self._from_file(self._y, first, len(X), "labels")
+        elif len(labels) == 1:
+            y = kinds[1].of(labels[0], self.name, first)
+        else:
+            y = label_matrix([Kind("label").of(column, self.name, first) for column in labels])
+        return Rows(first, X, ids, y, read)
 
 
 class TextRows(_TableRows):
@@ -105,25 +117,19 @@ class TextRows(_TableRows):
             yield raw, lines.bounded(records)
 
     def pieces(self, size: int) -> Iterator[Rows]:
-        ids, labels, first = Kind("id", self._text), Kind("label", self._text), 0
+        kinds, first = (Kind("id", self._text), Kind("label", self._text)), 0
         with self._records() as (raw, records):
             if self._header:
                 next(records, None)
             while piece := self._some(records, size):
-                n = len(piece)
-                yield Rows(
-                    first,
-                    self._features(piece),
-                    self._from_file(self._ids, first, n, "ids")
-                    if self._id_at is None
-                    else ids.of([cells[self._id_at] for _, cells in piece], self.name, first),
-                    self._from_file(self._y, first, n, "labels")
-                    if not self._labels_at
-                    else self._labels(piece, labels, first),
-                    raw.tell(),
-                )
-                first += n
-        self._check_end(first)
+                X = self._features(piece)
+                ids = None if self._id_at is None else [cells[self._id_at] for _, cells in piece]
+                labels = [[cells[i] for _, cells in piece] for i in self._labels_at]
+                yield self._piece(first, X, ids, labels, kinds, raw.tell())
+                first += len(piece)
+        for which, what in ((self._ids, "ids"), (self._y, "labels")):
+            if which is not None and len(which) != first:
+                raise DatasetError(f"{self.name} has {first} rows, but there are {len(which)} {what}")
 
     def _some(self, records: Any, size: int) -> list[tuple[int, list[str]]]:
         """The next records that are not blank, each with its line number."""
@@ -155,14 +161,6 @@ class TextRows(_TableRows):
                 "name the features with --features"
             ) from None
         return converted(numbers.reshape(len(piece), len(at)), self._dtype)
-
-    def _labels(self, piece: list[tuple[int, list[str]]], kind: Kind, first: int) -> np.ndarray:
-        if len(self._labels_at) == 1:
-            return kind.of([cells[self._labels_at[0]] for _, cells in piece], self.name, first)
-        columns = [
-            Kind("label").of([cells[i] for _, cells in piece], self.name, first) for i in self._labels_at
-        ]
-        return label_matrix(columns)
 
 
 class _Lines:
@@ -230,16 +228,14 @@ class ParquetRows(_TableRows):
             self.d = int(width)
         else:
             for name in chosen.features:
-                self._check_number(name, *found[name][:2])
+                kind, what, _ = found[name]
+                if what != "number":
+                    usual = f"a column of lists called {' or '.join(FEATURES)}"
+                    raise DatasetError(
+                        f"{self.name}: {name} is of type {kind[:100]}, not a number. Name the features with "
+                        f"--features; by default they are {usual}, or all columns but ids and labels"
+                    )
         check_features(self.name, (self.total, self.d), self._dtype)
-
-    def _check_number(self, name: str, kind: str, what: str) -> None:
-        if what != "number":
-            usual = f"a column of lists called {' or '.join(FEATURES)}"
-            raise DatasetError(
-                f"{self.name}: {name} is of type {kind[:100]}, not a number. Name the features with --features; "
-                f"by default they are {usual}, or all columns but ids and labels"
-            )
 
     def _parser(self, **task: Any) -> AbstractContextManager[Answers]:
         """Start a process that parses the file."""
@@ -253,13 +249,14 @@ class ParquetRows(_TableRows):
         return parser(script, self._path, "Parquet file", most, **task)
 
     def pieces(self, size: int) -> Iterator[Rows]:
-        ids, labels, first = Kind("id", self._text), Kind("label", self._text), 0
+        kinds, first = (Kind("id", self._text), Kind("label", self._text)), 0
         chosen, dtype = self._chosen, self._dtype
         task = {"size": size, "id": chosen.id, "labels": chosen.labels, "features": chosen.features}
         with self._parser(**task, lists=self._lists, width=self.d, dtype=dtype.str) as answers:
             while "end" not in (line := answers.line(MAX_LINE)):
                 n = int(line["rows"])
-                if not 0 <= n <= size or any(len(column) != n for column in line["labels"]):
+                whole = [len(column) == n for column in line["labels"]]
+                if not 0 <= n <= size or whole != [True] * len(chosen.labels):
                     raise ValueError("unexpected answer of the reader")
                 check_memory(n * self.d * dtype.itemsize)
                 X = np.frombuffer(bytearray(answers.bytes(n * self.d * dtype.itemsize)), dtype).reshape(
@@ -267,25 +264,12 @@ class ParquetRows(_TableRows):
                 )
                 if not n:
                     continue
-                yield Rows(
-                    first,
-                    X,
-                    self._from_file(self._ids, first, n, "ids")
-                    if chosen.id is None
-                    else ids.of(numbers_of(line["ids"]), self.name, first),
-                    self._from_file(self._y, first, n, "labels")
-                    if not chosen.labels
-                    else self._labels(line["labels"], labels, first),
-                    first + n,
-                )
+                ids = None if chosen.id is None else numbers_of(line["ids"])
+                labels = [numbers_of(column) for column in line["labels"]]
+                yield self._piece(first, X, ids, labels, kinds, first + n)
                 first += n
         if first != self.total:
             raise DatasetError(f"{self._path} has {first} rows, but its footer says {self.total}")
-
-    def _labels(self, columns: list[list[Any]], kind: Kind, first: int) -> np.ndarray:
-        if len(columns) == 1:
-            return kind.of(numbers_of(columns[0]), self.name, first)
-        return label_matrix([Kind("label").of(numbers_of(column), self.name, first) for column in columns])
 
 
 def numbers_of(values: list[Any]) -> Any:

@@ -9,8 +9,6 @@ from numpy.typing import ArrayLike
 
 from hashstream.hashers.labels import as_labels, missing_rows
 
-__all__ = ["Split", "centred_unit", "split"]
-
 
 @dataclass(frozen=True)
 class Split:

@@ -9,8 +9,6 @@ import numpy as np
 
 from hashstream.datasets.dataset import Dataset
 
-__all__ = ["Stream"]
-
 _BLOCK = 1024  # rows generated at once; the numbers depend on it, so it is not a parameter
 _ROWS, _QUERIES, _WORLD = range(3)  # independent random streams
 _RANK = 32  # dimensions in which classes differ; features of a network, too, use few of theirs

@@ -13,8 +13,6 @@ from hashstream import datasets
 from hashstream.demo.setup import Setup
 from hashstream.table import TableError
 
-__all__ = ["Feeder"]
-
 PATIENCE = 120.0  # seconds without an acknowledgement
 
 

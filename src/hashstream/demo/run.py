@@ -16,8 +16,6 @@ from hashstream.demo.setup import CHECKPOINTS, Checkpoint, Setup
 from hashstream.hashers import LSH
 from hashstream.table import HashTable, TableError, TableStats
 
-__all__ = ["SHOWN", "DemoResult", "Recovery", "Started", "demo"]
-
 SHOWN = 10  # neighbours of each query in the figure
 KILLED = 60  # percent of the stream after which the other process is killed
 

@@ -167,13 +167,11 @@ def margins(study: Study, value: Found, rival: str = "") -> dict[str, float | st
     return found
 
 
-def margin_sheet(
-    study: Study, metric: str, value: Found, claimed_metric: str, rival: str = ""
-) -> Sheet | None:
+def margin_sheet(study: Study, metric: str, value: Found, rival: str = "") -> Sheet | None:
     """FCOH's margin over the best baseline, or over `rival`: claimed, printed and measured; None if there is none."""
     name, bits = figures_of(study.dataset), study.scale.bits
     rows = []
-    if (claim := printed.CLAIMED.get((name, claimed_metric))) is not None:
+    if (claim := printed.CLAIMED.get((name, metric))) is not None:
         rows.append((f"claimed by the paper for {NAMES[name]}", "8 to 128", f"{claim[0]:+.2f} %"))
         if not rival:
             lengths = [b for b in bits if b in printed.BITS]
@@ -185,7 +183,7 @@ def margin_sheet(
     if not rows:
         return None
     whom = rival or "the best of the paper's seven other methods"
-    caption = f"{claimed_metric} of FCOH compared with {whom}, mean over the code lengths"
+    caption = f"{metric} of FCOH compared with {whom}, mean over the code lengths"
     return Sheet(caption, ("", "bits", "above"), tuple(rows))
 
 

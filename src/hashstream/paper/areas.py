@@ -24,7 +24,7 @@ def area_section(study: Study, name: str, metric: str, steps: Steps, points: str
     def value(one: Contestant, bits: int) -> Value | None:
         return area(study, one, bits, steps)
 
-    margin = margin_sheet(study, metric, value, metric, rival)
+    margin = margin_sheet(study, metric, value, rival)
     claims = [
         f"{printed.CLAIMED[data, kind][0]} % ({NAMES[data]})"
         for data in NAMES

@@ -10,10 +10,11 @@ from typing import Any
 from hashstream.evaluate import Job
 from hashstream.hashers import methods
 from hashstream.paper.comparability import counterpart
+from hashstream.paper.printed import METHODS
 
 __all__ = ["Contestant", "contestants", "with_paper_settings"]
 
-ROWS = ("FCOH", "BSODH", "HCOH", "MIHash", "OSH", "AdaptHash", "SketchHash", "OKH")
+ROWS = METHODS[::-1]
 """The rows of the paper's tables, in the order in which reports show them."""
 
 

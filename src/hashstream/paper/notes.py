@@ -6,8 +6,6 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
-__all__ = ["NOTES", "Note", "matching"]
-
 
 @dataclass(frozen=True)
 class Note:

@@ -20,8 +20,6 @@ from typing import Any, Self
 
 import numpy as np
 
-__all__ = ["OfflineMIHash", "backward", "forward", "information", "network"]
-
 Layers = list[tuple[np.ndarray, np.ndarray]]
 """Weights (inputs, outputs) and biases (outputs,) of each layer, first to last."""
 

@@ -4,40 +4,28 @@ from __future__ import annotations
 
 import tracemalloc
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-__all__ = ["Count", "class_wise_gradient", "count", "full_gradient", "lean_gradient", "peak_bytes"]
-
 LAMBDA1, LAMBDA2 = 0.1, 0.01  # memory does not depend on them
 
 
-@dataclass(frozen=True)
-class Count:
-    """Entries of pairs that must be in memory at once, as shares of the full n_t x n_t.
+def count(sizes: Sequence[int]) -> dict[str, float]:
+    """Count the entries of pairs that must be in memory at once, as shares of the full n_t x n_t, for a batch whose
+    classes have these sizes.
 
     across: n_c x n_n alone, the paper's count. one: the larger of n_c x n_n and n_c x n_c, one after the other.
     both: the two at once, n_c x n_t.
-    """
-
-    across: float
-    one: float
-    both: float
-
-
-def count(sizes: Sequence[int]) -> Count:
-    """Count the entries for a batch whose classes have these sizes.
 
     >>> count([50, 50])
-    Count(across=0.25, one=0.25, both=0.5)
+    {'across': 0.25, 'one': 0.25, 'both': 0.5}
     >>> count([90, 10])
-    Count(across=0.09, one=0.81, both=0.9)
+    {'across': 0.09, 'one': 0.81, 'both': 0.9}
     """
     n = sum(sizes)
     across, within = max(c * (n - c) for c in sizes), max(c * c for c in sizes)
-    return Count(across / n**2, max(across, within) / n**2, max(sizes) / n)
+    return {"across": across / n**2, "one": max(across, within) / n**2, "both": max(sizes) / n}
 
 
 def full_gradient(X: np.ndarray, y: np.ndarray, W: np.ndarray) -> np.ndarray:

@@ -19,6 +19,8 @@ from pathlib import Path
 from typing import Any
 
 from hashstream import _native, evaluate
+from hashstream._files import atomic_path
+from hashstream._machine import cores
 from hashstream.datasets import cache_folder
 from hashstream.versions import library_versions
 
@@ -34,8 +36,7 @@ def machine() -> str:
     if information.is_file():
         found = re.search(r"model name\s*:\s*(.+)", information.read_text(errors="replace"))
         model = found[1].strip() if found else model
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    return f"{model}, {cores} cores, {platform.system()}"
+    return f"{model}, {cores()} cores, {platform.system()}"
 
 
 def commit() -> str:
@@ -123,9 +124,8 @@ def _write(out: Path, entries: Sequence[Mapping[str, Any]]) -> None:
         (out / FILE).unlink(missing_ok=True)
         return
     out.mkdir(parents=True, exist_ok=True)
-    new = out / f".{FILE}"
-    new.write_text(json.dumps(list(entries), indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
-    new.replace(out / FILE)
+    with atomic_path(out / FILE) as new:
+        new.write_text(json.dumps(list(entries), indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
 
 
 def facts(out: Path, rows: int) -> list[tuple[str, str]]:

@@ -13,8 +13,6 @@ from hashstream.paper import provenance
 from hashstream.paper.section import Section, Sheet
 from hashstream.paper.study import Study
 
-__all__ = ["About", "about", "markdown", "page"]
-
 STYLE = Path(__file__).with_name("report.css")
 
 

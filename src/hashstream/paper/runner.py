@@ -23,8 +23,6 @@ from hashstream.paper.experiments import EXPERIMENTS
 from hashstream.paper.section import Section
 from hashstream.paper.study import FULL, Study, Watching, quick
 
-__all__ = ["Outcome", "command", "run"]
-
 
 @dataclass(frozen=True)
 class Outcome:

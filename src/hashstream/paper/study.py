@@ -17,11 +17,9 @@ from hashstream.evaluate import Job, JobProgress
 from hashstream.evaluate.protocols import Paper, PreparedDataset, Protocol, Setting, metric_row
 from hashstream.hashers import DivergenceError
 from hashstream.paper.contestants import Contestant, contestants
+from hashstream.paper.printed import BITS
 
-__all__ = ["BITS", "FULL", "QUICK", "Measurement", "Scale", "Study", "Value", "quick"]
-
-BITS = (8, 16, 32, 48, 64, 128)
-"""The paper's code lengths."""
+__all__ = ["FULL", "QUICK", "Measurement", "Scale", "Study", "Value", "quick"]
 
 Watch = Callable[[JobProgress], None]
 Watching = Callable[[str, int, int], AbstractContextManager[Watch | None]]
@@ -195,7 +193,12 @@ class Study:
 
         A measurement whose hasher diverges adds nothing, and none is taken of a job that is known to have diverged.
         """
-        missing = [one for one in measurements if self._is_missing(one, experiment)]
+        missing = []
+        for one in measurements:
+            columns = one.job.columns(self.dataset, experiment)
+            done = self.results.has(one.metrics, **columns, n_train=one.n_train)
+            if not done and self.results.diverged(**columns) is None:
+                missing.append(one)
         if not missing:
             return
         with self.watching(what, len(missing), sum(one.n_train for one in missing)) as watch:
@@ -214,12 +217,6 @@ class Study:
                 for n_train, metrics in found.items():
                     self.add(experiment, job.label, job.bits, job.run, n_train, **metrics)
                 tell(JobProgress(job, rows=left, done=True))
-
-    def _is_missing(self, one: Measurement, experiment: str) -> bool:
-        columns = one.job.columns(self.dataset, experiment)
-        return self.results.diverged(**columns) is None and not self.results.has(
-            one.metrics, **columns, n_train=one.n_train
-        )
 
     def add(self, experiment: str, label: str, bits: int, run: int, n_train: int, **metrics: float) -> None:
         """Add rows of an experiment that has a protocol of its own, under the experiment's name."""

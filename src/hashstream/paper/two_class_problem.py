@@ -13,8 +13,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-__all__ = ["BATCHES", "LONG", "SHORT", "STEPS", "Start", "code_loss", "curvature", "draw", "loss", "path"]
-
 ROWS, BATCHES = 100, 10
 FIT_WEIGHT, RIDGE = 1.0, 10.0
 """nu, and lambda as a multiple of the mean squared length of a row: the defaults of FCOH's discrete variant."""

@@ -7,15 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from hashstream.pictures.figure import INK, PALE, SOFT, new_figure
+from hashstream.pictures.figure import INK, PALE, SOFT, new_figure, tidy
 from hashstream.pictures.lines import spread
 from hashstream.pictures.styles import COLOURS
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
-
-__all__ = ["learning_curves", "neighbour_grid"]
 
 SAME, OTHER = "#1a9850", "#d7301f"
 SIGNAL = "#b2182b"
@@ -78,11 +76,7 @@ def learning_curves(
     axes.xaxis.set_major_formatter(lambda n, _: f"{n:,.0f}")
     axes.set_xlabel(unit)
     axes.set_ylabel("mAP")
-    axes.grid(axis="y", color=PALE, linewidth=0.8)
-    axes.set_axisbelow(True)
-    axes.tick_params(length=0, colors=INK)
-    for side in ("top", "right", "left"):
-        axes.spines[side].set_visible(False)
+    tidy(axes, size=10)
     _head(axes, title, subtitle)
     return figure
 

@@ -10,8 +10,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["save", "svg"]
-
 
 FONT = "'DejaVu Sans', Verdana, Arial, sans-serif"
 

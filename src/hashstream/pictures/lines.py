@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
+from sklearn.isotonic import isotonic_regression
 
 from hashstream.pictures.figure import INK, SOFT, heading, new_figure, tidy, under
 from hashstream.pictures.styles import Style, style
@@ -132,22 +133,10 @@ def spread(values: Mapping[str, float], gap: float, top: float) -> dict[str, flo
     >>> spread({"a": 0.5, "b": 0.51, "c": 0.0}, 0.1, 1.0)
     {'c': 0.0, 'a': 0.455, 'b': 0.555}
     """
-    groups: list[tuple[list[str], list[float]]] = []
-    for name in sorted(values, key=lambda name: values[name]):
-        groups.append(([name], [values[name]]))
-        while len(groups) > 1:
-            (names, wanted), (more, others) = groups[-2:]
-            if _first(others, gap, top) - _first(wanted, gap, top) - (len(wanted) - 1) * gap >= gap - 1e-9:
-                break
-            groups[-2:] = [(names + more, wanted + others)]
-    return {
-        name: round(_first(wanted, gap, top) + i * gap, 6)
-        for names, wanted in groups
-        for i, name in enumerate(names)
-    }
-
-
-def _first(wanted: Sequence[float], gap: float, top: float) -> float:
-    """The position of the lowest of a group of neighbours, such that the group is centred on its values."""
-    middle = float(np.mean(wanted)) - gap * (len(wanted) - 1) / 2
-    return min(max(middle, 0.0), top - gap * (len(wanted) - 1))
+    # Less their share of the gaps, positions in order only have to increase: an isotonic regression.
+    names = sorted(values, key=lambda name: values[name])
+    gaps = gap * np.arange(len(names))
+    highest = top - gap * max(0, len(names) - 1)
+    wanted = np.array([values[name] for name in names]) - gaps
+    placed = isotonic_regression(wanted, y_min=min(0.0, highest), y_max=highest) if names else wanted
+    return {name: round(float(at), 6) for name, at in zip(names, placed + gaps, strict=True)}

@@ -8,8 +8,6 @@ from hashstream.paper.areas import area_section
 from hashstream.paper.section import Experiment, Section
 from hashstream.paper.study import Study
 
-__all__ = ["EXPERIMENT"]
-
 NAME = "fig-map-auc"
 
 

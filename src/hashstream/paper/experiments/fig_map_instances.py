@@ -20,8 +20,6 @@ from hashstream.paper.format import words
 from hashstream.paper.section import Experiment, Section, Verdict
 from hashstream.paper.study import Study
 
-__all__ = ["EXPERIMENT"]
-
 NAME = "fig-map-instances"
 NAMED_BY_THE_PAPER = ("FCOH", "HCOH", "MIHash", "BSODH")
 """The methods whose first figures the paper's text gives."""

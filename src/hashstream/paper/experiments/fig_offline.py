@@ -24,8 +24,6 @@ from hashstream.paper.study import Study, Value
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["EXPERIMENT", "Entry", "Offline", "entries", "seconds", "stages"]
-
 NAME, BITS = "fig-offline", 32
 
 HEADS: dict[str, dict[str, Any]] = {

@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = ["EXPERIMENT", "READINGS", "Point", "centre", "grid", "points"]
-
 NAME, BITS = "fig-parameters", 32
 
 READINGS = {"none": "as printed", "bits": "terms / r", "batch": "terms / n_t"}
@@ -136,7 +134,9 @@ def show(study: Study) -> Section:
         for p in points(study)
     }
     if not any(value for value, _ in found.values()):
-        return _section(study, "Nothing is measured yet.")
+        return Section(
+            NAME, TITLE, CLAIM, "Nothing is measured yet.", notes=_notes(study), brief="Not measured yet."
+        )
     rows = []
     for parameter, values in grid(study).items():
         for value in values:
@@ -148,8 +148,10 @@ def show(study: Study) -> Section:
         ("parameter", "value", *READINGS.values(), *((column(study.dataset),) if name else ())),
         tuple(rows),
     )
-    return _section(
-        study,
+    return Section(
+        NAME,
+        TITLE,
+        CLAIM,
         finding(study, found, auto),
         (sheet,),
         {NAME: figure(study, found, auto)},
@@ -158,6 +160,7 @@ def show(study: Study) -> Section:
             "Crosses at the bottom: some run diverged, and a line above them shows the others."
             + (" Diamonds: the figures that the paper prints." if name else "")
         },
+        _notes(study),
         *_verdict(study, found),
     )
 
@@ -187,29 +190,12 @@ def _cost(cost: float | None) -> str:
     return "it diverges" if cost is None else f"{-cost:+.3f}"
 
 
-def _section(
-    study: Study,
-    finding: str,
-    sheets: Any = (),
-    figures: Any = None,
-    captions: Any = None,
-    verdict: Verdict = "undecided",
-    brief: str = "Not measured yet.",
-) -> Section:
-    return Section(
-        NAME,
-        "Parameters: n_t, λ1, λ2 and μ",
-        "At 32 bits mAP falls as n_t grows on CIFAR-10 and MNIST and is best near 1,000 on Places205; leaving out "
-        "similar pairs (λ1 = 0) or dissimilar ones (λ2 = 0) costs much; μ matters, and λ1, λ2 and μ are found among "
-        "the powers of ten from 1e-5 to 1e-1.",
-        finding,
-        sheets,
-        figures or {},
-        captions or {},
-        (*_notes(study), *on_the_data(study.dataset)),
-        verdict,
-        brief,
-    )
+TITLE = "Parameters: n_t, λ1, λ2 and μ"
+CLAIM = (
+    "At 32 bits mAP falls as n_t grows on CIFAR-10 and MNIST and is best near 1,000 on Places205; leaving out similar "
+    "pairs (λ1 = 0) or dissimilar ones (λ2 = 0) costs much; μ matters, and λ1, λ2 and μ are found among the powers of "
+    "ten from 1e-5 to 1e-1."
+)
 
 
 def _notes(study: Study) -> tuple[str, ...]:
@@ -218,27 +204,20 @@ def _notes(study: Study) -> tuple[str, ...]:
     table, *text = PRINTED_MU[name]
     said = f"Table III prints μ = {table:g} for {NAMES[name]}"
     said += f", the text {text[0]:g}" if text else ", and the text agrees"
+    every = study.data.setting.every
+    odd = [f"{n:,.0f}" for n in grid(study)["batch_size"] if every % n]
+    cut = f"A batch ends at a checkpoint, and there is one every {every:,} rows: with n_t = {', '.join(odd)} the last "
+    cut += "batch before each is shorter."
     return (
         "“As printed” means the paper's equations; “terms / r” and “terms / n_t” divide both inner-product terms by "
         "the number of bits, or by the number of rows in a batch. The largest step that does not diverge shrinks with "
         "the number of bits and with the rows of a class: with the printed equations no single μ works for all of 8 to "
         "128 bits and all n_t, and only terms / n_t survives the paper's sweep of n_t.",
         f"{said}. While the other parameters vary, μ is {used}.",
-        *_cut(study),
+        *([cut] if odd else []),
         "“auto” is FCOH without any of these four parameters: the step size follows from the curvature, the weight of "
         "dissimilar pairs from their number, and large batches are learned in pieces of 100.",
-    )
-
-
-def _cut(study: Study) -> tuple[str, ...]:
-    """A note on the n_t that do not divide the distance of two checkpoints: a batch ends at a checkpoint."""
-    every = study.data.setting.every
-    odd = [n for n in grid(study)["batch_size"] if every % n]
-    if not odd:
-        return ()
-    return (
-        f"A batch ends at a checkpoint, and there is one every {every:,} rows: with n_t = "
-        f"{', '.join(f'{n:,.0f}' for n in odd)} the last batch before each is shorter.",
+        *on_the_data(study.dataset),
     )
 
 

@@ -9,8 +9,6 @@ from hashstream.paper.areas import area_section
 from hashstream.paper.section import Experiment, Section
 from hashstream.paper.study import Study
 
-__all__ = ["EXPERIMENT"]
-
 NAME = "fig-precision-auc"
 
 

@@ -8,8 +8,6 @@ from hashstream.paper.format import words
 from hashstream.paper.section import Experiment, Section, Verdict
 from hashstream.paper.study import Study, Value
 
-__all__ = ["EXPERIMENT"]
-
 NAME = "fig-precision-k"
 
 

@@ -25,8 +25,6 @@ from hashstream.paper.format import over, survivors, words
 from hashstream.paper.section import Experiment, Section, Sheet, Verdict
 from hashstream.paper.study import Study
 
-__all__ = ["EXPERIMENT"]
-
 NEAR = 0.03
 """By how much two seeds of one setting may differ."""
 
@@ -48,7 +46,7 @@ def show(study: Study) -> Section:
         if others:
             caption = f"{metric}, methods that are not in the paper's tables"
             sheets.append(value_sheet(study, caption, others, ours))
-        margin = margin_sheet(study, metric, ours, metric)
+        margin = margin_sheet(study, metric, ours)
         sheets += [margin] if margin else []
     verdict, brief = _verdict(study, metrics)
     return Section(

@@ -9,7 +9,6 @@ of the equations as printed is measured.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import asdict
 from functools import partial
 
 import numpy as np
@@ -22,8 +21,6 @@ from hashstream.paper.format import size
 from hashstream.paper.pair_memory import class_wise_gradient, count, full_gradient, lean_gradient, peak_bytes
 from hashstream.paper.section import Experiment, Section, Sheet, Verdict
 from hashstream.paper.study import Measurement, Study
-
-__all__ = ["EXPERIMENT"]
 
 NAME, BITS = "table-storage", 32
 BATCHES = (100, 1000, 2000)
@@ -77,19 +74,19 @@ def _measure_stream(
 def _figures(n_t: int, run: int, batches: Sequence[np.ndarray]) -> dict[str, float]:
     """Shares of the full matrix, the mean over batches and the largest; and bytes for the first batch, with 2 features,
     so that almost nothing but pairs is counted."""
-    counts = [asdict(count(np.unique(y, return_counts=True)[1].tolist())) for y in batches]
+    counts = [count(np.unique(y, return_counts=True)[1].tolist()) for y in batches]
     rng = np.random.default_rng(run)
     X, W, y = rng.standard_normal((n_t, 2)), rng.standard_normal((2, BITS)), batches[0]
     found = {}
     for kind in ("across", "one", "both"):
         found[kind] = float(np.mean([shares[kind] for shares in counts]))
         found[f"{kind}_most"] = max(shares[kind] for shares in counts)
-    return {
-        **found,
-        "full_bytes": float(peak_bytes(lambda: full_gradient(X, y, W))),
-        "lean_bytes": float(peak_bytes(lambda: lean_gradient(X, y, W))),
-        "class_bytes": float(peak_bytes(lambda: class_wise_gradient(X, y, W))),
-    }
+    return found | {f"{what}_bytes": n_bytes for what, n_bytes in _peaks(X, y, W).items()}
+
+
+def _peaks(X: np.ndarray, y: np.ndarray, W: np.ndarray) -> dict[str, float]:
+    gradients = {"full": full_gradient, "lean": lean_gradient, "class": class_wise_gradient}
+    return {what: float(peak_bytes(partial(call, X, y, W))) for what, call in gradients.items()}
 
 
 def _steps(study: Study, X: np.ndarray, y: np.ndarray, run: int) -> dict[str, float]:
@@ -109,9 +106,7 @@ def _steps(study: Study, X: np.ndarray, y: np.ndarray, run: int) -> dict[str, fl
     numbers = 2 * m * BITS + (n_t + classes) * BITS + 2 * BITS**2 + 4 * max(n_t, BITS)
     kernel = 0.0 if _native.lib is None else 8.0 * numbers
     return {
-        "full_step_bytes": float(peak_bytes(lambda: full_gradient(X, y, W))),
-        "lean_step_bytes": float(peak_bytes(lambda: lean_gradient(X, y, W))),
-        "class_step_bytes": float(peak_bytes(lambda: class_wise_gradient(X, y, W))),
+        **{f"{what}_step_bytes": n_bytes for what, n_bytes in _peaks(X, y, W).items()},
         "fcoh_step_bytes": float(peak_bytes(lambda: hasher.partial_fit(X, y)) + kernel),
         "fcoh_kernel_bytes": kernel,
         "fcoh_gram_bytes": 8.0 * m**2,
@@ -120,7 +115,7 @@ def _steps(study: Study, X: np.ndarray, y: np.ndarray, run: int) -> dict[str, fl
 
 
 def show(study: Study) -> Section:
-    n_t = _shown(study)
+    n_t = max(_batches(study), default=BATCHES[0])  # the largest, where pairs outweigh everything else
     verdict, brief = _verdict(study, n_t)
     return Section(
         NAME,
@@ -146,11 +141,6 @@ def _verdict(study: Study, n_t: int) -> tuple[Verdict, str]:
         f"In batches of {n_t:,} of {study.dataset} at least {saved[0]} less as the paper counts, {saved[1]} "
         f"with the class's own block, {saved[2]} with both at once; a batch of one class saves nothing.",
     )
-
-
-def _shown(study: Study) -> int:
-    """The batch size whose mixes are shown: the largest, where pairs outweigh everything else."""
-    return max(_batches(study), default=BATCHES[0])
 
 
 def _value(study: Study, label: str, n_t: int, metric: str) -> float | None:

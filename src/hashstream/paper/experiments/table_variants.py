@@ -15,8 +15,6 @@ from hashstream.paper.printed import printed
 from hashstream.paper.section import Experiment, Section, Sheet, Verdict
 from hashstream.paper.study import Study, Value
 
-__all__ = ["EXPERIMENT", "Variant", "finding", "variants"]
-
 BITS = 32
 ORDER = ("FCOH", "FCOH_C", "FCOH_S", "BSODH")
 """The paper's order, best first."""

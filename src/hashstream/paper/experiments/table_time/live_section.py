@@ -26,8 +26,6 @@ from hashstream.paper.study import Study, Value
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["CAPTION", "FIGURE", "NOTES", "Kept", "figure", "finding", "kept", "sheets"]
-
 FIGURE = f"{NAME}-policies"
 EAGER = "Eager"
 STYLES = {

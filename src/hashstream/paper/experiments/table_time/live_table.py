@@ -35,18 +35,11 @@ QUERIES, AT_ONCE = 100, 50
 these rankings are held in memory at once."""
 
 
-class OwnLazy(Lazy):
-    """`Lazy` for a single table, which uses this very object, so that it can be paused during queries."""
-
-    def for_one_table(self) -> OwnLazy:
-        return self
-
-
 POLICIES: dict[str, Callable[[], Policy]] = {
     "Eager": Eager,
     "Every(7)": lambda: Every(7),
     "Gated": Gated,
-    "Lazy": OwnLazy,
+    "Lazy": Lazy,
     "Projected(7)": lambda: Projected(7),
     "Never": Never,
 }
@@ -109,18 +102,6 @@ def plan_of(study: Study, one: Contestant) -> Plan:
     return plan(study.stream, rows_between_rebuilds(one.name, study.dataset))
 
 
-@dataclass
-class Recoded:
-    """Items that a table has re-encoded, and the seconds that this took."""
-
-    items: int = 0
-    seconds: float = 0.0
-
-    def count(self, commit: Commit) -> None:
-        self.items += commit.recoded
-        self.seconds += commit.recode_seconds
-
-
 def measure(study: Study) -> None:
     """Run every policy for every method and run, one after the other."""
     measurements = [
@@ -173,8 +154,8 @@ def run_policy(
     found: dict[int, dict[str, float]] = {}
     rule, spent, rebuilds = POLICIES[policy](), 0.0, []
     limit = plan.batches + 1  # so many versions that only the policy re-encodes
-    recoded = Recoded()
-    with HashTable.open(None, make(), policy=rule, max_versions=limit, on_commit=recoded.count) as table:
+    commits: list[Commit] = []
+    with HashTable.open(None, make(), policy=rule, max_versions=limit, on_commit=commits.append) as table:
         for part in plan.parts():
             rows = split.stream[part]
             X, y = data.X[rows], data.y[rows]
@@ -191,7 +172,8 @@ def run_policy(
                     found[part.stop] = {measure: answers(table, data, queries, measure)}
                     # at every checkpoint, since the speed of the machine varies
                     rebuilds += [encoding_seconds(table.hasher, database) for _ in range(2)]
-        figures = (spent, learn_seconds, median(rebuilds), recoded.seconds, recoded.items, len(table))
+        seconds, items = sum(c.recode_seconds for c in commits), sum(c.recoded for c in commits)
+        figures = (spent, learn_seconds, median(rebuilds), seconds, items, len(table))
         found[plan.stream] |= dict(zip(FIGURES, map(float, figures), strict=True))
     return found
 
