@@ -107,7 +107,7 @@ class StorageContract:
         assert storage.settings == settings()
         assert storage.keep_features
         assert not storage.in_doubt
-        assert (storage.path is not None) == self.survives
+        assert storage.survives == self.survives
         storage.close()
 
     def test_what_is_committed_can_be_read(self, tmp_path: Path) -> None:
@@ -131,9 +131,39 @@ class StorageContract:
         held = list(storage.batches())
         assert [(one.first_slot, one.n_rows) for one in held] == [(0, 20), (20, 30)]
         assert [one.seq for one in held] == [1, 2]
+        assert [one.version for one in held] == [int(v) for v in state.view.versions]
         assert np.concatenate([one.y for one in held if one.y is not None]).tolist() == y
         assert storage.feature_bytes == X.nbytes
         storage.close()
+
+    @pytest.mark.parametrize("kind", ["some missing", "all missing", "strings", "none", "matrix"])
+    def test_labels_come_back_as_they_were_given(self, tmp_path: Path, kind: str) -> None:
+        storage = self.opened(tmp_path)
+        X, numbers = rows(np.random.default_rng(13), 12)
+        y: Any = {
+            "some missing": [None if i % 3 == 0 else int(n) for i, n in enumerate(numbers)],
+            "all missing": [None] * 12,
+            "strings": [f"class {n}" for n in numbers],
+            "none": None,
+            "matrix": np.eye(4, dtype=int)[numbers],
+        }[kind]
+        with HashTable(storage, storage.load()) as table:
+            if kind != "matrix":  # a model learns from one kind of labels
+                table.ingest(range(100, 120), *rows(np.random.default_rng(14), 20))
+            store = table.ingest if kind in ("some missing", "strings", "matrix") else table.add
+            store([f"odd {i}" for i in range(12)] if kind == "matrix" else range(12), X, y)
+            slots = np.flatnonzero(np.isin(table.ids(), list(table)[-12:]))
+            wanted = [None] * 12 if y is None else list(y)
+            held = storage.labels(slots, table._state.generation)
+            for got, given in zip(held, wanted, strict=True):
+                assert (got is None) == (given is None)
+                assert np.array_equal(got, given)  # 0 is no missing label, and no missing label is 0
+            found = table.search(X[:3], 40, include=("labels",))
+            assert found.labels is not None
+            by_id = dict(zip(list(table)[-12:], wanted, strict=True))
+            for one, label in zip(found.ids.ravel().tolist(), found.labels.ravel().tolist(), strict=True):
+                if one in by_id:
+                    assert np.array_equal(label, by_id[one])
 
     def test_searches_go_through_the_index(self, tmp_path: Path) -> None:
         storage = self.opened(tmp_path)

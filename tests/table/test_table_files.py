@@ -209,7 +209,12 @@ def test_columns_and_sources(tmp_path: Path) -> None:
         assert held(table) == wanted
     with table_in() as table:
         work = FileIngest(table, batch=40)
-        assert [step.row for step in work.run([open_rows(tmp_path / "rows.csv", **columns)])] == [0, 40, 80, 100]
+        assert [step.row for step in work.run([open_rows(tmp_path / "rows.csv", **columns)])] == [
+            0,
+            40,
+            80,
+            100,
+        ]
         assert work.tally == Tally(new=100)
         assert work.tally.rows == 100
         assert held(table) == wanted

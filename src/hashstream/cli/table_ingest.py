@@ -12,7 +12,7 @@ from rich.markup import escape
 from rich.progress import Progress as Bar
 from rich.progress import TaskID
 
-from hashstream.cli.common import fail
+from hashstream.cli.common import fail, say
 from hashstream.cli.table_common import (
     ERRORS,
     DurabilityOption,
@@ -26,7 +26,6 @@ from hashstream.cli.table_common import (
     failing,
     open_source,
     opened,
-    say,
     stopping,
     to_store,
     work_bar,

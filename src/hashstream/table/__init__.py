@@ -5,7 +5,8 @@ folder. Another engine is another `Storage` or `CodeIndex` (`hashstream.table.st
 """
 
 from hashstream.table.answers import Answers
-from hashstream.table.errors import TableError, TableLocked
+from hashstream.table.background import Refresher
+from hashstream.table.errors import Overtaken, TableError, TableLocked
 from hashstream.table.files import FileIngest, Progress, Tally
 from hashstream.table.policies import (
     Eager,
@@ -20,16 +21,23 @@ from hashstream.table.policies import (
     register,
 )
 from hashstream.table.results import Commit, Items, RadiusResult, SearchResult
-from hashstream.table.settings import Settings
+from hashstream.table.settings import Durability, Settings
+from hashstream.table.state.change import Batch, Change
+from hashstream.table.state.sample import Sample
+from hashstream.table.state.state import State
+from hashstream.table.state.view import View
 from hashstream.table.stats import Drift, TableStats
-from hashstream.table.storage.base import CodeIndex, Storage
+from hashstream.table.storage.base import CodeIndex, Storage, StoredBatch
 from hashstream.table.table import HashTable
 
 __all__ = [
     "Answers",
+    "Batch",
+    "Change",
     "CodeIndex",
     "Commit",
     "Drift",
+    "Durability",
     "Eager",
     "Every",
     "Facts",
@@ -39,17 +47,23 @@ __all__ = [
     "Items",
     "Lazy",
     "Never",
+    "Overtaken",
     "Policy",
     "Progress",
     "Projected",
     "RadiusResult",
+    "Refresher",
+    "Sample",
     "SearchResult",
     "Settings",
+    "State",
     "Storage",
+    "StoredBatch",
     "TableError",
     "TableLocked",
     "TableStats",
     "Tally",
+    "View",
     "parse",
     "register",
 ]

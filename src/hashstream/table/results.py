@@ -19,7 +19,8 @@ class SearchResult(_Nearest):
     """`distances, ids = table.search(Q)`.
 
     distances : (q, m) uint16; float64 where asymmetric. ids : (q, m) int64, or object holding str.
-    labels : (q, m) object, None for a missing one, where `include` names them; otherwise None.
+    labels : (q, m) object, None for a missing one, where `include` names them; otherwise None. An attribute, no field:
+        the tuple is a pair in any case.
     """
 
     labels: np.ndarray | None = None

@@ -139,7 +139,7 @@ class HashTable(Guarded):
         on_commit: Callable[[Commit], None] | None = None,
     ) -> None:
         """A table over a storage, and the state that it has loaded. Use `HashTable.open` for folders and memory."""
-        super().__init__(write=write, survives=storage.path is not None)
+        super().__init__(write=write, survives=storage.survives)
         self._storage, self._state = storage, state
         self._on_commit = on_commit
         self._index: Index | None = None  # of the ids in `_state`; built when an id is first looked up
@@ -629,13 +629,13 @@ class HashTable(Guarded):
         target = Path(path)
         if target.exists() and (not target.is_dir() or any(target.iterdir())):
             raise TableError(f"{target} exists already: a snapshot needs a new folder")
-        if self._storage.path is not None:
+        if self._storage.survives:  # a copy of what is stored, while others write
             self._storage.snapshot(target, self._state, None)
-            return
-        self._snapshot_memory(target)
+        else:
+            self._snapshot_state(target)
 
     @exclusively
-    def _snapshot_memory(self, target: Path) -> None:
+    def _snapshot_state(self, target: Path) -> None:
         self._storage.snapshot(target, self._state, self._read_history().to_fields())
 
     @contextmanager

@@ -72,10 +72,12 @@ class Storage(ABC):
     A state is immutable, and `commit` is the only way to the next one. A commit has happened or it has not, whatever
     interrupts it; where that cannot be known, the storage is in doubt, and only opening it again tells.
 
-    path : None where nothing survives the process. keep_features : whether features are stored.
+    path : of the folder, where it is one. survives : whether what is committed outlives the process; a forked process
+    may then only search. keep_features : whether features are stored.
     """
 
     path: Path | None = None
+    survives: bool
     keep_features: bool
     settings: Settings
 

@@ -49,6 +49,8 @@ class MemorySegments(Segments):
 class MemoryStorage(Storage):
     """Keeps features and labels; the rest of a state needs no storage while the process lives."""
 
+    survives = False
+
     def __init__(self, state: State, settings: Settings, *, keep_features: bool) -> None:
         """state : of a new table."""
         self.settings, self.keep_features = settings, keep_features

@@ -74,6 +74,8 @@ _inherited: set[tuple[int, int]] = (
 class FolderStorage(Storage):
     """A folder on disk, open for writing or reading."""
 
+    survives = True
+
     def __init__(
         self, path: Path, *, mode: Literal["write", "read"], given: Mapping[str, Any] | None = None
     ) -> None:
