@@ -7,16 +7,6 @@ import os
 import numpy as np
 from numpy.typing import ArrayLike
 
-__all__ = [
-    "MAX_WIDTH",
-    "check_codes",
-    "check_k",
-    "check_n_bits",
-    "check_n_threads",
-    "check_pair",
-    "check_subset",
-]
-
 MAX_WIDTH = 128
 """Widest code in bytes."""
 

@@ -15,22 +15,6 @@ from hashstream._native import lib
 from hashstream.hamming._labels import Labels
 from hashstream.hamming._types import Part
 
-__all__ = [
-    "available",
-    "distances",
-    "histogram",
-    "pack_signs",
-    "parts",
-    "radius",
-    "rank",
-    "read",
-    "stable_scores",
-    "topk",
-    "topk_parts",
-    "topk_signs",
-    "weighted",
-]
-
 
 class _Problem(ctypes.Structure):
     """`problem` of hamming_work.h, field by field."""

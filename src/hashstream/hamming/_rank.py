@@ -12,8 +12,6 @@ from hashstream.hamming._check import check_n_bits, check_n_threads, check_pair
 from hashstream.hamming._engine import engine
 from hashstream.hamming._labels import check_labels
 
-__all__ = ["Histogram", "StableScores", "histogram", "rank", "stable_scores"]
-
 
 class Histogram(NamedTuple):
     """Number of codes at each distance from each query."""

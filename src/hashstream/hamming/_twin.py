@@ -13,20 +13,6 @@ import numpy as np
 from hashstream.hamming._labels import Labels
 from hashstream.hamming._types import Part
 
-__all__ = [
-    "distances",
-    "histogram",
-    "pack_signs",
-    "parts",
-    "radius",
-    "rank",
-    "stable_scores",
-    "topk",
-    "topk_parts",
-    "topk_signs",
-    "weighted",
-]
-
 TILE = 1 << 22
 BLOCK = 1 << 15
 

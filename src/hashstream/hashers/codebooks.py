@@ -13,19 +13,6 @@ from typing import Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
-__all__ = [
-    "ROWS",
-    "RowOrder",
-    "check_codebook",
-    "grow",
-    "hadamard",
-    "hadamard_codebook",
-    "hadamard_order",
-    "random_codebook",
-    "sketch",
-    "spanning_first",
-]
-
 RowOrder = Literal["random", "distinct", "ordered"]
 ROWS: tuple[RowOrder, ...] = ("random", "distinct", "ordered")
 TRIES = 20

@@ -14,8 +14,6 @@ from hashstream.hashers.labels import Labels
 from hashstream.hashers.state_fields import Array, Field
 from hashstream.hashers.validation import check_count
 
-__all__ = ["CodewordHasher", "check_step", "piece_rows", "unit_rows"]
-
 
 class CodewordHasher(OnlineHasher):
     """A method that learns towards one codeword per class. It has the parameters `codebook` and `n_classes`.

@@ -36,20 +36,6 @@ import numpy as np
 
 from hashstream.hashers.labels import Labels
 
-__all__ = [
-    "Batch",
-    "ClassStep",
-    "Group",
-    "Rate",
-    "Rows",
-    "by_class",
-    "class_steps",
-    "descend",
-    "label_steps",
-    "quadratics",
-    "walk",
-]
-
 POWER_ROUNDS = 6
 POWER_MARGIN = 1.05
 

@@ -25,17 +25,6 @@ from hashstream.hashers.projections import initial_projection
 from hashstream.hashers.state_fields import Array, Field, Real, Whole
 from hashstream.hashers.validation import check_count, settings_for
 
-__all__ = [
-    "MAX_SIZE",
-    "Sketch",
-    "SketchingHasher",
-    "centred",
-    "check_places",
-    "leading_directions",
-    "orthogonal_rows",
-    "random_rotation",
-]
-
 PAPER_SIZES = {"mnist": 200, "cifar10": 100, "places205": 200}
 """Rows of the sketch on each data set of the FCOH paper."""
 MAX_SIZE = 1 << 16

@@ -11,8 +11,6 @@ from hashstream.evaluate.protocols.protocol import Curves, Protocol
 from hashstream.evaluate.protocols.task import PreparedDataset, Streamed, Task, encode, score_codes
 from hashstream.evaluate.scores import Ties
 
-__all__ = ["ClassIncremental"]
-
 
 @dataclass(frozen=True)
 class ClassIncremental(Protocol):

@@ -20,18 +20,6 @@ from hashstream import datasets
 from hashstream.evaluate.protocols.settings import Setting, setting_of
 from hashstream.evaluate.scores import Scores, Ties, retrieval, row_name
 
-__all__ = [
-    "Checkpoint",
-    "PreparedDataset",
-    "Streamed",
-    "Task",
-    "encode",
-    "metric_row",
-    "run_stream",
-    "score",
-    "score_codes",
-]
-
 WITHOUT_TIES = ("_seconds", "_rows")
 """Endings of metrics whose value does not depend on the rule for ties."""
 

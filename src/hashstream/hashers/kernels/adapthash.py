@@ -36,8 +36,6 @@ from scipy.special import expit
 
 from hashstream.hashers.kernels.binding import POINTER, SIZE, bind, check_arrays, structure
 
-__all__ = ["KERNEL", "PAIRS", "Block", "is_wide", "learn_pairs"]
-
 PAIRS = 32
 
 

@@ -10,8 +10,6 @@ import numpy as np
 
 from hashstream._native import lib
 
-__all__ = ["POINTER", "SIZE", "Kernel", "address", "bind", "check_arrays", "check_indices", "structure"]
-
 POINTER, SIZE = ctypes.c_void_p, ctypes.c_int64
 
 Kernel = dict[str, Any]

@@ -16,8 +16,6 @@ from hashstream.hashers.kernels.binding import (
     structure,
 )
 
-__all__ = ["KERNEL", "RULES", "take_steps"]
-
 RULES = ("hcoh", "hmoh", "osh_boost", "osh_hinge")
 
 Averaging = tuple[np.ndarray, np.ndarray, np.ndarray]

@@ -10,8 +10,6 @@ import numpy as np
 from hashstream.hashers.fcoh_steps import Batch, Rate, class_steps, descend, walk
 from hashstream.hashers.kernels.binding import POINTER, SIZE, bind, check_arrays, check_indices, structure
 
-__all__ = ["KERNEL", "gather", "take_steps"]
-
 # ---- binding
 
 KERNEL = bind("fcoh", *[POINTER] * 5)

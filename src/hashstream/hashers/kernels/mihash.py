@@ -13,8 +13,6 @@ import numpy as np
 
 from hashstream.hashers.kernels.binding import POINTER, bind, check_arrays, structure
 
-__all__ = ["KERNEL", "Piece", "gradient", "take_steps"]
-
 CLIP = 42.0
 """The sigmoid's argument is held within this, as in the authors' code."""
 REFRESH = 1000

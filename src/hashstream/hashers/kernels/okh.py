@@ -8,8 +8,6 @@ import numpy as np
 
 from hashstream.hashers.kernels.binding import POINTER, SIZE, bind, check_arrays, structure
 
-__all__ = ["KERNEL", "learn_pairs"]
-
 # ---- binding
 
 KERNEL = bind("okh", *[POINTER] * 4, SIZE, result=SIZE)
