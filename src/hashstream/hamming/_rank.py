@@ -93,11 +93,8 @@ def rank(queries: ArrayLike, codes: ArrayLike, *, n_threads: int | None = None) 
 
     Parameters
     ----------
-    queries : (q, width) uint8
-    codes : (n, width) uint8, n below 2**31
-        Packed codes.
-    n_threads : int, optional
-        By default, all cores that the process may use.
+    queries, codes, n_threads
+        As in `histogram`; fewer than 2**31 codes.
 
     Returns
     -------
