@@ -62,8 +62,8 @@ class ClassIncremental(Protocol):
             come = asked <= now
             mine = queries[0][come], queries[1][come]
             here = searched <= now
-            ap = score_codes(hasher, mine, (codes[here], y[here]), ties=ties, per_query=True).per_query["AP"]
-            whole = score_codes(hasher, mine, (codes, y), ties=ties, per_query=True).per_query["AP"]
+            ap = score_codes(hasher, mine, (codes[here], y[here]), ties=ties).per_query["AP"]
+            whole = score_codes(hasher, mine, (codes, y), ties=ties).per_query["AP"]
             stage = asked[come]
             old = {"old mAP": float(ap[stage < now].mean())} if now else {}
             return {
