@@ -377,24 +377,7 @@ def _bytes(hasher: OnlineHasher) -> int:
     return size(vars(hasher))
 
 
-CHECKS: tuple[Callable[[OnlineHasher], None], ...] = (
-    check_codes,
-    check_input_not_mutated,
-    check_no_shared_state,
-    check_clone_independent,
-    check_fit_is_a_loop,
-    check_pieces,
-    check_small_batches,
-    check_late_class,
-    check_string_labels,
-    check_missing_labels,
-    check_precision,
-    check_save_load,
-    check_bad_input,
-    check_undo,
-    check_bounded_state,
-    check_version,
-    check_reproducible,
-    check_threads,
-    check_whole_versions,
+CHECKS: tuple[Callable[[OnlineHasher], None], ...] = tuple(
+    thing for name, thing in globals().items() if name.startswith("check_") and name != "check_hasher"
 )
+"""Every check of this file, in its order."""

@@ -6,12 +6,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from scipy.linalg import hadamard as scipy_hadamard
+from scipy.linalg import hadamard
 
 from hashstream.hashers.codebooks import (
     check_codebook,
     grow,
-    hadamard,
     hadamard_codebook,
     hadamard_order,
     random_codebook,
@@ -24,20 +23,6 @@ from hashstream.hashers.projections import initial_projection
 
 def generator(seed: int = 0) -> np.random.Generator:
     return np.random.default_rng(seed)
-
-
-@pytest.mark.parametrize("order", [1, 2, 4, 16, 128])
-def test_hadamard_is_sylvesters(order: int) -> None:
-    H = hadamard(order)
-    assert H.dtype == np.int8
-    assert np.array_equal(H, scipy_hadamard(order))
-    assert np.array_equal(H.astype(int) @ H.T, order * np.eye(order))
-
-
-@pytest.mark.parametrize("order", [0, 3, 12])
-def test_no_hadamard_of_other_orders(order: int) -> None:
-    with pytest.raises(ValueError, match="power of two"):
-        hadamard(order)
 
 
 def test_published_orders() -> None:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from scipy.linalg import hadamard
 from sklearn.datasets import load_digits
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import hashstream as hs
-from hashstream.hashers.codebooks import hadamard
 from hashstream.hashers.hcoh import HCOH
 from hashstream.hashers.registry import register
 

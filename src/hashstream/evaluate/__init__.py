@@ -2,16 +2,7 @@
 
 from hashstream.evaluate import protocols
 from hashstream.evaluate.auc import auc
-from hashstream.evaluate.bench import (
-    Job,
-    JobProgress,
-    WorkerError,
-    jobs,
-    measure,
-    pending,
-    run,
-    unfinished,
-)
+from hashstream.evaluate.bench import Job, JobProgress, WorkerError, jobs, measure, pending, run, unfinished
 from hashstream.evaluate.code_statistics import CodeStatistics, code_statistics
 from hashstream.evaluate.comparison import Comparison, compare
 from hashstream.evaluate.protocols import PreparedDataset

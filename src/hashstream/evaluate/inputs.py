@@ -10,8 +10,6 @@ import numpy as np
 
 from hashstream.hashers.labels import as_labels, missing_rows
 
-__all__ = ["check_codes", "check_cutoffs", "match_labels"]
-
 _NUMBERS = "biuf"
 _KINDS = {"U": "strings", "S": "byte strings", "O": "objects", "M": "dates", "m": "durations"}
 

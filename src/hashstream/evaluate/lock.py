@@ -9,8 +9,6 @@ from pathlib import Path
 
 from hashstream._files import lock, lock_holder, write_holder
 
-__all__ = ["WriterLock"]
-
 PATIENCE = 1.0  # seconds to wait: appending a few rows takes less
 
 

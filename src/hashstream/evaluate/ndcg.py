@@ -7,8 +7,6 @@ import numpy as np
 from hashstream import hamming
 from hashstream.evaluate.ties import BLOCK, discount_sums, expected_dcg, ideal_dcg
 
-__all__ = ["GradedCounter", "gains"]
-
 _TILE_ROWS = 256  # queries of a tile
 _MOST_SHARED = 1000  # 2^1000 times any number of items still fits into a float64
 

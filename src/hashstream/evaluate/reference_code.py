@@ -7,8 +7,6 @@ for ties. "paper_compat" is the published harness as it is, in which OSH and Ske
 
 from __future__ import annotations
 
-__all__ = ["REFERENCE"]
-
 REFERENCE: dict[tuple[str, str, int], dict[int, float]] = {
     ("mnist", "HCOH[paper]", 32): {2_000: 0.696, 20_000: 0.756},
     ("mnist", "BSODH[paper]", 32): {2_000: 0.266, 20_000: 0.715},

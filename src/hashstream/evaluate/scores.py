@@ -183,18 +183,21 @@ def retrieval(
             "both have to come from the same hash functions"
         )
     labels = match_labels(query_labels, db_labels, len(query_codes), len(db_codes))
-    database = _Database(db_codes, labels[1], bits, labels[0], n_threads)
+    database = _Database(db_codes, labels[1], bits, labels[0], (at, radius, k), n_threads)
     judge = database.aware if ties == "aware" else database.paper
     pieces = []
     for begin in range(0, len(query_codes), database.at_once):
         block = slice(begin, begin + database.at_once)
-        pieces.append(judge(query_codes[block], labels[0][block], at, radius, k))
+        pieces.append(judge(query_codes[block], labels[0][block]))
     columns = {name: np.concatenate([piece[name] for piece in pieces]) for name in pieces[0]}
     return Scores(dict(_means(columns)), ties, columns if per_query else None)
 
 
 class _Database:
-    """The database that queries are ranked against. Each method returns the values of some queries, by name."""
+    """The database that queries are ranked against. Each method returns the values of some queries, by name.
+
+    cutoffs: `at`, `radius` and `k` of `retrieval`.
+    """
 
     def __init__(
         self,
@@ -202,9 +205,11 @@ class _Database:
         labels: np.ndarray,
         n_bits: int,
         query_labels: np.ndarray,
+        cutoffs: tuple[tuple[int, ...], ...],
         n_threads: int | None,
     ) -> None:
-        self.codes, self.n_bits, self.n_threads = np.ascontiguousarray(codes), n_bits, n_threads
+        self.codes, self.n_bits = np.ascontiguousarray(codes), n_bits
+        self.cutoffs, self.n_threads = cutoffs, n_threads
         self.labels, self.graded, levels = labels, None, 1
         if labels.ndim == 2:
             self.labels = hamming.pack_labels(labels)  # once, not for each block of queries
@@ -212,14 +217,8 @@ class _Database:
             levels = self.graded.most + 1
         self.at_once = max(1, BLOCK // ((n_bits + 1) * levels))
 
-    def aware(
-        self,
-        queries: np.ndarray,
-        labels: np.ndarray,
-        at: tuple[int, ...],
-        radius: tuple[int, ...],
-        k: tuple[int, ...],
-    ) -> dict[str, np.ndarray]:
+    def aware(self, queries: np.ndarray, labels: np.ndarray) -> dict[str, np.ndarray]:
+        at, radius, k = self.cutoffs
         if self.graded is None:
             pair = (labels, self.labels)
             total, relevant = hamming.histogram(
@@ -239,14 +238,8 @@ class _Database:
             values |= self.graded.expected_ndcg(counts, at)
         return values
 
-    def paper(
-        self,
-        queries: np.ndarray,
-        labels: np.ndarray,
-        at: tuple[int, ...],
-        radius: tuple[int, ...],
-        k: tuple[int, ...],
-    ) -> dict[str, np.ndarray]:
+    def paper(self, queries: np.ndarray, labels: np.ndarray) -> dict[str, np.ndarray]:
+        at, radius, k = self.cutoffs
         pair = (labels if self.graded is None else hamming.pack_labels(labels), self.labels)
         met = hamming.stable_scores(
             queries, self.codes, pair, at=at, k=k, radius=radius, n_bits=self.n_bits, n_threads=self.n_threads

@@ -20,16 +20,6 @@ from __future__ import annotations
 import numpy as np
 from scipy.special import digamma
 
-__all__ = [
-    "TiedRanking",
-    "discount_sums",
-    "expected_dcg",
-    "group_sum",
-    "harmonic_gap",
-    "hypergeometric",
-    "ideal_dcg",
-]
-
 # Elements of a temporary array: 8 MiB of float64. What is computed for all queries at once is cut to this.
 BLOCK = 1 << 20
 

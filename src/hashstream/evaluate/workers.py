@@ -37,9 +37,7 @@ from hashstream.hashers import DivergenceError
 __all__ = ["JobEnd", "WorkerError", "run_in_workers", "worker_count"]
 
 TELL_EVERY = 0.1  # seconds between two messages about rows
-LITTLE = (
-    4_000_000  # numbers that are learned in some seconds: 40 streams of digits, a quarter of one of MNIST
-)
+LITTLE = 4_000_000  # numbers, learned in some seconds: 40 streams of digits, a quarter of one of MNIST
 READY = "ready"
 
 

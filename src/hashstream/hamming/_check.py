@@ -2,20 +2,10 @@
 
 from __future__ import annotations
 
-import os
-
 import numpy as np
 from numpy.typing import ArrayLike
 
-__all__ = [
-    "MAX_WIDTH",
-    "check_codes",
-    "check_k",
-    "check_n_bits",
-    "check_n_threads",
-    "check_pair",
-    "check_subset",
-]
+from hashstream._machine import cores
 
 MAX_WIDTH = 128
 """Widest code in bytes."""
@@ -86,9 +76,7 @@ def check_n_bits(n_bits: int | None, width: int) -> int:
 def check_n_threads(n_threads: int | None) -> int:
     """Return the number of threads; by default, every core that this process may use."""
     if n_threads is None:
-        if hasattr(os, "sched_getaffinity"):
-            return len(os.sched_getaffinity(0))
-        return os.cpu_count() or 1
+        return cores()
     if n_threads < 1:
         raise ValueError(f"n_threads must be at least 1, got {n_threads}")
     return int(n_threads)

@@ -11,8 +11,6 @@ from hashstream.hamming import _kernel, _twin
 from hashstream.hamming._labels import Labels
 from hashstream.hamming._types import Part
 
-__all__ = ["Engine", "engine"]
-
 
 class Engine(Protocol):
     """The functions of both. Codes are C-contiguous uint8; `rows` are ascending rows of codes, or None for all."""

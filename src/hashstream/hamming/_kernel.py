@@ -8,93 +8,56 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Sequence
 from ctypes import POINTER, byref, c_int, c_int64, c_void_p
+from typing import Any
 
 import numpy as np
 
-from hashstream._native import lib
+from hashstream import _native
 from hashstream.hamming._labels import Labels
 from hashstream.hamming._types import Part
-
-__all__ = [
-    "available",
-    "distances",
-    "histogram",
-    "pack_signs",
-    "parts",
-    "radius",
-    "rank",
-    "read",
-    "stable_scores",
-    "topk",
-    "topk_parts",
-    "topk_signs",
-    "weighted",
-]
 
 
 class _Problem(ctypes.Structure):
     """`problem` of hamming_work.h, field by field."""
 
     _fields_ = (
-        ("queries", c_void_p),
-        ("codes", c_void_p),
-        ("rows", c_void_p),
-        ("query_labels", c_void_p),
-        ("code_labels", c_void_p),
-        ("n_queries", c_int64),
-        ("n_codes", c_int64),
-        ("width", c_int64),
-        ("label_words", c_int64),
-        ("label_bytes", c_int64),
+        *((name, c_void_p) for name in ("queries", "codes", "rows", "query_labels", "code_labels")),
+        *((name, c_int64) for name in ("n_queries", "n_codes", "width", "label_words", "label_bytes")),
         ("n_threads", c_int64),
         ("portable", c_int64),
         ("kernel", c_void_p * 8),
     )
 
 
+lib: Any = _native.lib
+
 portable = False
 """Set by tests, to run the portable C code on a machine with vector instructions."""
 
 
-def _declare(lib: ctypes.CDLL) -> None:
-    problem = POINTER(_Problem)
-    for name, result, *arguments in (
-        ("distances", c_int, c_void_p),
-        ("topk", c_int, c_int64, c_void_p, c_void_p),
-        ("weighted", c_int, c_int64, c_void_p, c_void_p, c_void_p, c_int64, c_void_p, c_void_p),
-        ("radius", c_void_p, c_int64, c_void_p),
-        ("histogram", c_int, c_void_p, c_void_p),
-        ("rank", c_int, c_void_p),
-        ("read", c_int, c_void_p),
-        ("ap", c_int, c_void_p, c_int64, c_void_p, c_void_p, c_void_p, c_void_p, c_void_p),
-    ):
-        function = getattr(lib, f"hs_hamming_{name}")
-        function.restype, function.argtypes = result, [problem, *arguments]
-    take, free = lib.hs_hamming_radius_take, lib.hs_hamming_radius_free
-    take.restype, take.argtypes = c_int, [c_void_p, c_void_p, c_void_p]
-    free.restype, free.argtypes = None, [c_void_p]
-    parts, pack = lib.hs_hamming_topk_parts, lib.hs_signs_pack
-    parts.restype = c_int
-    parts.argtypes = [c_void_p, c_int64, c_void_p, *[c_int64] * 5, c_void_p, c_void_p]
-    signs = lib.hs_hamming_topk_signs
-    signs.restype = c_int
-    signs.argtypes = [c_void_p, c_int64, c_void_p, *[c_int64] * 7, c_void_p, c_void_p]
-    pack.restype, pack.argtypes = c_int, [c_void_p, c_int64, c_int64, c_int64, c_void_p]
-
-
 if lib is not None:
-    _declare(lib)
+    for name, result, *arguments in (
+        ("hamming_distances", c_int, POINTER(_Problem), c_void_p),
+        ("hamming_topk", c_int, POINTER(_Problem), c_int64, *[c_void_p] * 2),
+        ("hamming_weighted", c_int, POINTER(_Problem), c_int64, *[c_void_p] * 3, c_int64, *[c_void_p] * 2),
+        ("hamming_radius", c_void_p, POINTER(_Problem), c_int64, c_void_p),
+        ("hamming_histogram", c_int, POINTER(_Problem), *[c_void_p] * 2),
+        ("hamming_rank", c_int, POINTER(_Problem), c_void_p),
+        ("hamming_read", c_int, POINTER(_Problem), c_void_p),
+        ("hamming_ap", c_int, POINTER(_Problem), c_void_p, c_int64, *[c_void_p] * 5),
+        ("hamming_radius_take", c_int, *[c_void_p] * 3),
+        ("hamming_radius_free", None, c_void_p),
+        ("hamming_topk_parts", c_int, c_void_p, c_int64, c_void_p, *[c_int64] * 5, *[c_void_p] * 2),
+        ("hamming_topk_signs", c_int, c_void_p, c_int64, c_void_p, *[c_int64] * 7, *[c_void_p] * 2),
+        ("signs_pack", c_int, c_void_p, *[c_int64] * 3, c_void_p),
+    ):
+        function = getattr(lib, f"hs_{name}")
+        function.restype, function.argtypes = result, arguments
 
 
 def available() -> bool:
     """Whether the compiled kernel was built and loaded."""
     return lib is not None
-
-
-def _library() -> ctypes.CDLL:
-    if lib is None:
-        raise RuntimeError("the compiled kernels are not available")
-    return lib
 
 
 def _problem(
@@ -127,7 +90,7 @@ def _raise_if(failed: object) -> None:
 def distances(a: np.ndarray, b: np.ndarray, n_threads: int) -> np.ndarray:
     out = np.empty((len(a), len(b)), np.uint16)
     if out.size:
-        _raise_if(_library().hs_hamming_distances(byref(_problem(a, b, n_threads)), out.ctypes.data))
+        _raise_if(lib.hs_hamming_distances(byref(_problem(a, b, n_threads)), out.ctypes.data))
     return out
 
 
@@ -138,7 +101,7 @@ def topk(
     far, where = np.empty((len(queries), k), np.uint16), np.empty((len(queries), k), np.int64)
     if far.size:
         problem = _problem(queries, codes, n_threads, rows)
-        _raise_if(_library().hs_hamming_topk(byref(problem), k, far.ctypes.data, where.ctypes.data))
+        _raise_if(lib.hs_hamming_topk(byref(problem), k, far.ctypes.data, where.ctypes.data))
     return far, where
 
 
@@ -173,7 +136,7 @@ def topk_parts(
     if far.size:
         given = queries.ctypes.data, q, width, n_threads, portable
         found = far.ctypes.data, where.ctypes.data
-        _raise_if(_library().hs_hamming_topk_parts(known, len(known), *given, k, *found))
+        _raise_if(lib.hs_hamming_topk_parts(known, len(known), *given, k, *found))
     return far, where
 
 
@@ -185,7 +148,7 @@ def topk_signs(
     if far.size:
         given = values.ctypes.data, *values.shape, values.itemsize, n_threads, portable
         found = far.ctypes.data, where.ctypes.data
-        failed = _library().hs_hamming_topk_signs(known, len(known), *given, k, *found)
+        failed = lib.hs_hamming_topk_signs(known, len(known), *given, k, *found)
         if failed > 0:
             return None
         _raise_if(failed)
@@ -208,13 +171,13 @@ def weighted(
         problem = byref(_problem(queries, codes, n_threads, rows))
         given = [array.ctypes.data for array in (costs, sums, order)]
         found = far.ctypes.data, where.ctypes.data
-        _raise_if(_library().hs_hamming_weighted(problem, order.shape[1], *given, k, *found))
+        _raise_if(lib.hs_hamming_weighted(problem, order.shape[1], *given, k, *found))
     return far, where
 
 
 def pack_signs(values: np.ndarray, codes: np.ndarray) -> bool:
     n, r = values.shape
-    return not _library().hs_signs_pack(values.ctypes.data, n, r, values.itemsize, codes.ctypes.data)
+    return not lib.hs_signs_pack(values.ctypes.data, n, r, values.itemsize, codes.ctypes.data)
 
 
 def radius(
@@ -225,14 +188,14 @@ def radius(
     if len(queries) == 0 or len(codes if rows is None else rows) == 0:
         return offsets, np.empty(0, np.uint16), np.empty(0, np.int64)
     problem = _problem(queries, codes, n_threads, rows)
-    found = _library().hs_hamming_radius(byref(problem), radius, counts.ctypes.data)
+    found = lib.hs_hamming_radius(byref(problem), radius, counts.ctypes.data)
     _raise_if(found is None)
     try:
         np.cumsum(counts, out=counts)
         far, where = np.empty(offsets[-1], np.uint16), np.empty(offsets[-1], np.int64)
-        _raise_if(_library().hs_hamming_radius_take(found, far.ctypes.data, where.ctypes.data))
+        _raise_if(lib.hs_hamming_radius_take(found, far.ctypes.data, where.ctypes.data))
     finally:
-        _library().hs_hamming_radius_free(found)
+        lib.hs_hamming_radius_free(found)
     return offsets, far, where
 
 
@@ -244,14 +207,14 @@ def histogram(
     if len(queries) and len(codes):
         problem = _problem(queries, codes, n_threads, labels=labels)
         hits = None if relevant is None else relevant.ctypes.data
-        _raise_if(_library().hs_hamming_histogram(byref(problem), total.ctypes.data, hits))
+        _raise_if(lib.hs_hamming_histogram(byref(problem), total.ctypes.data, hits))
     return total, relevant
 
 
 def rank(queries: np.ndarray, codes: np.ndarray, n_threads: int) -> np.ndarray:
     order = np.empty((len(queries), len(codes)), np.int32)
     if order.size:
-        _raise_if(_library().hs_hamming_rank(byref(_problem(queries, codes, n_threads)), order.ctypes.data))
+        _raise_if(lib.hs_hamming_rank(byref(_problem(queries, codes, n_threads)), order.ctypes.data))
     return order
 
 
@@ -266,12 +229,12 @@ def stable_scores(
         problem = _problem(queries, codes, n_threads, labels=labels)
         results = (total, relevant, precision, cut_precision, cut_hits)
         addresses = [array.ctypes.data for array in results]
-        _raise_if(_library().hs_hamming_ap(byref(problem), cutoffs.ctypes.data, len(cutoffs), *addresses))
+        _raise_if(lib.hs_hamming_ap(byref(problem), cutoffs.ctypes.data, len(cutoffs), *addresses))
     return total, relevant, precision, cut_precision, cut_hits
 
 
 def read(codes: np.ndarray, n_threads: int) -> int:
     """Read all codes as one query would, and add them up as words: the lower bound of the cost of a search."""
     sums = np.zeros(max(1, n_threads), np.uint64)
-    _library().hs_hamming_read(byref(_problem(codes[:1], codes, n_threads)), sums.ctypes.data)
+    lib.hs_hamming_read(byref(_problem(codes[:1], codes, n_threads)), sums.ctypes.data)
     return int(sums.sum())

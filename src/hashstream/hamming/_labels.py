@@ -7,8 +7,6 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-__all__ = ["Labels", "check_labels", "pack_labels"]
-
 
 class Labels(NamedTuple):
     """1-D uint8 or int32 classes (relevant if equal), or 2-D uint64 bits (relevant if one is shared)."""

@@ -10,8 +10,6 @@ from hashstream.hamming._check import check_codes, check_n_threads
 from hashstream.hamming._engine import engine
 from hashstream.hamming._types import Part
 
-__all__ = ["Parts"]
-
 
 class Parts:
     """Sets of codes that are searched many times: they are checked and prepared once.

@@ -12,8 +12,6 @@ from hashstream.hamming._check import check_n_bits, check_n_threads, check_pair
 from hashstream.hamming._engine import engine
 from hashstream.hamming._labels import check_labels
 
-__all__ = ["Histogram", "StableScores", "histogram", "rank", "stable_scores"]
-
 
 class Histogram(NamedTuple):
     """Number of codes at each distance from each query."""
@@ -95,11 +93,8 @@ def rank(queries: ArrayLike, codes: ArrayLike, *, n_threads: int | None = None) 
 
     Parameters
     ----------
-    queries : (q, width) uint8
-    codes : (n, width) uint8, n below 2**31
-        Packed codes.
-    n_threads : int, optional
-        By default, all cores that the process may use.
+    queries, codes, n_threads
+        As in `histogram`; fewer than 2**31 codes.
 
     Returns
     -------

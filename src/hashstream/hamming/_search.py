@@ -16,8 +16,6 @@ from hashstream.hamming._check import (
 from hashstream.hamming._engine import engine
 from hashstream.hamming._types import TopK, WithinRadius
 
-__all__ = ["distances", "pack", "pack_signs", "radius", "topk", "unpack"]
-
 
 def pack(bits: ArrayLike) -> NDArray[np.uint8]:
     """Pack bits (n, n_bits) into codes (n, ceil(n_bits / 8)) uint8.

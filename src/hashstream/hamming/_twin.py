@@ -13,20 +13,6 @@ import numpy as np
 from hashstream.hamming._labels import Labels
 from hashstream.hamming._types import Part
 
-__all__ = [
-    "distances",
-    "histogram",
-    "pack_signs",
-    "parts",
-    "radius",
-    "rank",
-    "stable_scores",
-    "topk",
-    "topk_parts",
-    "topk_signs",
-    "weighted",
-]
-
 TILE = 1 << 22
 BLOCK = 1 << 15
 
@@ -108,10 +94,7 @@ def parts(held: Sequence[Part]) -> Sequence[Part]:
 
 
 def topk_parts(
-    known: Sequence[Part],
-    queries: np.ndarray,
-    k: int,
-    n_threads: int,
+    known: Sequence[Part], queries: np.ndarray, k: int, n_threads: int
 ) -> tuple[np.ndarray, np.ndarray]:
     words = []  # distance and slot in one word: sorting words sorts by (distance, slot)
     for which, codes, slots, dead in known:
@@ -123,10 +106,7 @@ def topk_parts(
 
 
 def topk_signs(
-    known: Sequence[Part],
-    values: np.ndarray,
-    k: int,
-    n_threads: int,
+    known: Sequence[Part], values: np.ndarray, k: int, n_threads: int
 ) -> tuple[np.ndarray, np.ndarray] | None:
     if values.shape[1] and k and not np.isfinite(values).all():
         return None

@@ -7,8 +7,6 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Part", "TopK", "WithinRadius"]
-
 
 class TopK(NamedTuple):
     """The nearest codes of each query."""

@@ -9,8 +9,6 @@ from hashstream.hamming._check import check_codes, check_k, check_n_threads, che
 from hashstream.hamming._engine import engine
 from hashstream.hamming._types import TopK
 
-__all__ = ["byte_costs", "weighted_topk"]
-
 BLOCK_BYTES = 16 << 20  # of cost tables that exist at once
 
 

@@ -172,7 +172,6 @@ class AdaptHash(PairHasher):
         )
         if moved:
             self._keep(W, block)
-        if moved:
             lengths = np.einsum("ij,ij->j", self.projection_, self.projection_)
             if not (np.abs(lengths - 1) < 0.1).all():
                 raise DivergenceError(

@@ -139,7 +139,12 @@ class OnlineHasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
 
         If anything raises, the model is as it was before the call.
         """
-        return self._publish(lambda before: before._with_batch(X, y))
+
+        def learn(before: Self) -> Self | None:
+            after = before.learned(*before.check_batch(X, y))
+            return None if after is before else after
+
+        return self._publish(learn)
 
     def _publish(self, learn: Callable[[Self], Self | None]) -> Self:
         """Take over the state of `learn(a copy of this hasher)`, in one step and only if it does not raise; None means
@@ -154,11 +159,6 @@ class OnlineHasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
                     self.__dict__ = after.__dict__
                     return self
                 # `fit`, or the handler of a signal, has come in between: learn on top of it.
-
-    def _with_batch(self, X: ArrayLike, y: LabelsLike | None) -> Self | None:
-        """A hasher that has also learned from the rows that have a label; None where there are none."""
-        after = self.learned(*self.check_batch(X, y))
-        return None if after is self else after
 
     def check_batch(self, X: ArrayLike, y: LabelsLike | None) -> tuple[np.ndarray, np.ndarray | None]:
         """X and y as checked arrays; ValueError where this hasher cannot learn from them.
@@ -187,13 +187,7 @@ class OnlineHasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
     def _learned(self, X: np.ndarray, y: np.ndarray | None) -> Self:
         """A hasher that has also learned these rows; this one is left as it is."""
         rng = self.rng_ if hasattr(self, "n_seen_") else as_generator(self.random_state)
-
-        def learn(before: Self) -> Self:
-            learner = before._learner(rng)
-            learner._learn_rows(X, y)
-            return learner
-
-        return on_one_thread(lambda: learn(self))
+        return on_one_thread(lambda: self._learner(rng)._learn_rows(X, y))
 
     def _learner(self, rng: np.random.Generator) -> Self:
         """A view that may learn: it has a copy of the generator, the only part of the state that is written into."""
@@ -201,7 +195,7 @@ class OnlineHasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         learner.rng_ = copy_generator(rng)
         return learner
 
-    def _learn_rows(self, X: np.ndarray, y: np.ndarray | None) -> None:
+    def _learn_rows(self, X: np.ndarray, y: np.ndarray | None) -> Self:
         first = not hasattr(self, "n_seen_")
         if first:
             self.n_bits_ = int(self.n_bits)
@@ -222,6 +216,7 @@ class OnlineHasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
                 self.label_book_, labels = self.label_book_.read(y[rows])
             self.version_ += self._learn(Z[rows], labels)
             self.n_seen_ += len(Z[rows])
+        return self
 
     def _check_once(self) -> None:
         """`check_parameters`, but not again for the very same objects: a batch may take less time than the checks."""

@@ -110,7 +110,6 @@ class BSODH(OnlineHasher):
     """
 
     reference = "Lin et al., AAAI 2019"
-    needs = "labels"
     state_size = "d r + C r + n_t r"
     colour = "#b0508a"
     marker = "s"
@@ -216,9 +215,7 @@ class BSODH(OnlineHasher):
 
         self._append(codes, classes)
         batch_sums = sums_by_class(self.last_codes_.astype(np.float32), classes, known)
-        self.class_codes_ = signs(self._similar(batch_sums)).astype(
-            np.int8
-        )  # B_e <- sgn(S^T B_s), class by class
+        self.class_codes_ = signs(self._similar(batch_sums)).astype(np.int8)  # B_e <- sgn(S^T B_s), by class
         self.class_counts_ = class_counts + np.bincount(before, minlength=known)
         self.projection_ = fit(X, self.last_codes_, float(self.ridge) / float(self.sigma))
         return 1

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 
-__all__ = ["update_means"]
-
 
 def update_means(
     means: list[np.ndarray],

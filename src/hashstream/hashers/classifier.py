@@ -23,6 +23,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
+from scipy.special import softmax
 
 from hashstream.hashers.base import OnlineHasher
 from hashstream.hashers.errors import DivergenceError
@@ -74,10 +75,6 @@ class ClassifierHash(OnlineHasher):
     **The value** of `decision_function` is the probability of the predicted class, with the sign of the bit.
 
     **Cost** per row: O(d C). The state is V and U, and the mean.
-
-    References
-    ----------
-    Sablayrolles, Douze, Usunier, Jégou, "How should we evaluate supervised hashing?", arXiv 1609.06753.
 
     Examples
     --------
@@ -173,7 +170,7 @@ class ClassifierHash(OnlineHasher):
             centred = X - self.mean_
             self.energy_ += share * (float(np.einsum("ij,ij->", centred, centred)) / n - self.energy_)
             F = self._standardised(X)
-            error = softmax(F @ self.iterate_)
+            error = softmax(F @ self.iterate_, axis=1)
             error[np.arange(n), classes] -= 1
             self.iterate_ = self.iterate_ - dtype(self.learning_rate / n) * (F.T @ error)
             self.averaged_ += 1
@@ -211,15 +208,8 @@ class ClassifierHash(OnlineHasher):
     # ---- encoding
 
     def _project(self, X: np.ndarray) -> np.ndarray:
-        probability = softmax(self._standardised(X) @ self.weights_)
+        probability = softmax(self._standardised(X) @ self.weights_, axis=1)
         predicted = probability.argmax(axis=1)
         width = max(1, (self.weights_.shape[1] - 1).bit_length())
         bits = predicted[:, None] >> (np.arange(self.n_bits_) % width) & 1
         return np.where(bits == 1, 1, -1).astype(X.dtype) * probability.max(axis=1, keepdims=True)
-
-
-def softmax(scores: np.ndarray) -> np.ndarray:
-    """Softmax of each row."""
-    powers: np.ndarray = np.exp(scores - scores.max(axis=1, keepdims=True))
-    powers /= powers.sum(axis=1, keepdims=True)
-    return powers

@@ -12,41 +12,12 @@ from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
-
-__all__ = [
-    "ROWS",
-    "RowOrder",
-    "check_codebook",
-    "grow",
-    "hadamard",
-    "hadamard_codebook",
-    "hadamard_order",
-    "random_codebook",
-    "sketch",
-    "spanning_first",
-]
+from scipy.linalg import hadamard
 
 RowOrder = Literal["random", "distinct", "ordered"]
 ROWS: tuple[RowOrder, ...] = ("random", "distinct", "ordered")
 TRIES = 20
 MAX_CLASSES = 4096  # to expect, not to have: a Hadamard matrix of that order has 16 million entries
-
-
-def hadamard(order: int) -> np.ndarray:
-    """Sylvester's Hadamard matrix: (order, order) int8 of -1 and +1, any two rows orthogonal; order a power of two.
-
-    >>> hadamard(4)
-    array([[ 1,  1,  1,  1],
-           [ 1, -1,  1, -1],
-           [ 1,  1, -1, -1],
-           [ 1, -1, -1,  1]], dtype=int8)
-    """
-    if order < 1 or order & (order - 1):
-        raise ValueError(f"order must be a power of two, not {order}")
-    H = np.ones((1, 1), np.int8)
-    while len(H) < order:
-        H = np.block([[H, H], [H, -H]])
-    return H
 
 
 def hadamard_order(n_bits: int, n_classes: int) -> int:
@@ -99,7 +70,7 @@ def hadamard_codebook(
     """
     order = hadamard_order(n_bits, n_classes)
     numbers = np.arange(order) if rows == "ordered" else rng.permutation(order)
-    H = hadamard(order)[spanning_first(numbers) if rows == "distinct" else numbers]
+    H = hadamard(order, np.int8)[spanning_first(numbers) if rows == "distinct" else numbers]
     if order == n_bits:
         return H
     best, most = np.empty((0, n_bits), np.int8), -1

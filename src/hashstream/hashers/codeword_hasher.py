@@ -8,13 +8,12 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from hashstream.hashers.base import OnlineHasher
-from hashstream.hashers.codebooks import MAX_CLASSES, check_codebook, grow, hadamard_codebook
+from hashstream.hashers.codebooks import MAX_CLASSES, ROWS, RowOrder, check_codebook, grow, hadamard_codebook
 from hashstream.hashers.errors import DivergenceError
 from hashstream.hashers.labels import Labels
+from hashstream.hashers.projections import initial_projection
 from hashstream.hashers.state_fields import Array, Field
-from hashstream.hashers.validation import check_count
-
-__all__ = ["CodewordHasher", "check_step", "piece_rows", "unit_rows"]
+from hashstream.hashers.validation import check_choice, check_count
 
 
 class CodewordHasher(OnlineHasher):
@@ -39,6 +38,9 @@ class CodewordHasher(OnlineHasher):
 
     codebook: ArrayLike | None
     n_classes: int
+    rows: RowOrder = "random"
+    """Order in which classes take the rows of a Hadamard matrix."""
+    init: ArrayLike | None
 
     codebook_: np.ndarray
     class_rows_: np.ndarray
@@ -51,6 +53,7 @@ class CodewordHasher(OnlineHasher):
     def check_parameters(self) -> None:
         super().check_parameters()
         check_count("n_classes", self.n_classes, 1, MAX_CLASSES)
+        check_choice("rows", self.rows, ROWS)
         if self.codebook is not None:
             check_codebook(self.codebook, self.n_bits)
 
@@ -59,9 +62,13 @@ class CodewordHasher(OnlineHasher):
         if not len(self.codebook_):
             raise ValueError("codebook_ must have a row")
 
+    def _start(self, X: np.ndarray) -> None:
+        self.projection_ = initial_projection(self.init, self.rng_, X.shape[1], self.n_bits, X.dtype)
+        self._start_codebook()
+
     def _draw_codebook(self) -> np.ndarray:
         """The codebook to begin with, where none is given."""
-        return hadamard_codebook(self.n_bits, self.n_classes, self.rng_)
+        return hadamard_codebook(self.n_bits, self.n_classes, self.rng_, self.rows)
 
     def _start_codebook(self) -> None:
         if self.codebook is None:
@@ -76,16 +83,24 @@ class CodewordHasher(OnlineHasher):
         `codebook_` is another array afterwards where it had to grow: look rows up after the call.
         """
         numbers = labels.ids[labels.rank]
+        self._give_codewords(numbers)
+        return self.class_rows_[numbers]
+
+    def _give_codewords(self, numbers: np.ndarray) -> None:
+        """Give a row of the codebook to each class that has none yet, in the order of first appearance."""
         known = len(self.label_book_)
         rows = np.append(self.class_rows_, np.full(known - len(self.class_rows_), -1, np.int64))
         if (new := rows[numbers] < 0).any():
             classes, first = np.unique(numbers[new], return_index=True)
-            taken = int(np.count_nonzero(rows >= 0))
-            rows[classes[np.argsort(first)]] = np.arange(taken, taken + len(classes))
-            if taken + len(classes) > len(self.codebook_):
-                self.codebook_ = grow(self.codebook_, taken + len(classes), self.rng_)
+            self._choose_rows(rows, classes[np.argsort(first)])
+            if rows.max() >= len(self.codebook_):
+                self.codebook_ = grow(self.codebook_, int(rows.max()) + 1, self.rng_)
         self.class_rows_ = rows
-        return rows[numbers]
+
+    def _choose_rows(self, rows: np.ndarray, classes: np.ndarray) -> None:
+        """Set rows[c] of each of the new classes, in this order, to the next row of the codebook."""
+        taken = int(np.count_nonzero(rows >= 0))
+        rows[classes] = np.arange(taken, taken + len(classes))
 
 
 def piece_rows(batch: int) -> int:

@@ -26,16 +26,7 @@ from hashstream.hashers.base import OnlineHasher
 from hashstream.hashers.class_means import update_means
 from hashstream.hashers.errors import DivergenceError
 from hashstream.hashers.fcoh_auto import damp, damp_rows, scaled_to
-from hashstream.hashers.fcoh_steps import (
-    Batch,
-    ClassStep,
-    Rate,
-    Rows,
-    by_class,
-    descend,
-    label_steps,
-    walk,
-)
+from hashstream.hashers.fcoh_steps import Batch, ClassStep, Rate, Rows, by_class, descend, label_steps, walk
 from hashstream.hashers.features import FeatureMapLike
 from hashstream.hashers.generators import RandomState
 from hashstream.hashers.kernels.fcoh import gather, take_steps

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 
-__all__ = ["damp", "damp_rows", "mean_damping", "scaled_to"]
-
 
 def scaled_to(X: np.ndarray, W: np.ndarray, damped: bool) -> np.ndarray:
     """W0 (d, r) scaled to the first rows X (n, d), so that a typical projection is of size 1.

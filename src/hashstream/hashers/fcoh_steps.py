@@ -36,20 +36,6 @@ import numpy as np
 
 from hashstream.hashers.labels import Labels
 
-__all__ = [
-    "Batch",
-    "ClassStep",
-    "Group",
-    "Rate",
-    "Rows",
-    "by_class",
-    "class_steps",
-    "descend",
-    "label_steps",
-    "quadratics",
-    "walk",
-]
-
 POWER_ROUNDS = 6
 POWER_MARGIN = 1.05
 
@@ -238,9 +224,7 @@ def quadratics(B: np.ndarray, step: ClassStep) -> Iterator[tuple[np.ndarray, np.
         yield group.rows, H, g
 
 
-def by_class(
-    labels: Labels,
-) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray | None]:
+def by_class(labels: Labels) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray | None]:
     """Order of a batch's rows in Z, its classes, their counts, `Rows.first`, and the label matrix in that order."""
     if labels.indicator is None:
         counts = np.bincount(labels.rank, minlength=len(labels.ids))
@@ -248,9 +232,7 @@ def by_class(
         np.cumsum(counts[counts > 0], out=first[1:])
         order = np.argsort(labels.rank, kind="stable")
         return order, labels.ids[counts > 0], counts[counts > 0], first, None
-    order = np.lexsort(
-        ~labels.indicator[:, ::-1].T
-    )  # by label set; single labels in the order of the other path
+    order = np.lexsort(~labels.indicator[:, ::-1].T)  # by label set; single labels as in the other path
     indicator = labels.indicator[order]
     classes = np.flatnonzero(indicator.any(axis=0))
     return order, classes, indicator.sum(axis=0)[classes], np.empty(0, np.int64), indicator

@@ -29,14 +29,15 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy.linalg import hadamard
 
-from hashstream.hashers.codebooks import hadamard
 from hashstream.hashers.features import FeatureMapLike
 from hashstream.hashers.generators import RandomState
 from hashstream.hashers.labels import Labels
 from hashstream.hashers.registry import register
-from hashstream.hashers.sketch import Sketch, SketchingHasher, centred
+from hashstream.hashers.sketch import PAPER_SIZES, Sketch, SketchingHasher, centred
 from hashstream.hashers.state_fields import Field
+from hashstream.hashers.validation import settings_for
 
 __all__ = ["FROSH", "compress", "walsh_hadamard"]
 
@@ -128,7 +129,9 @@ class FROSH(SketchingHasher):
         The paper names FROSH among the methods it compares with, but no table has it and no settings are printed. The
         chunk of 1,024 rows is our choice.
         """
-        return cls(n_bits, **{"sketch_size": cls._paper_size(dataset), "batch_size": 1024, **changes})
+        return cls(
+            n_bits, **{"sketch_size": settings_for(dataset, PAPER_SIZES), "batch_size": 1024, **changes}
+        )
 
     def _learn(self, X: np.ndarray, labels: Labels) -> int:
         half = self.sketch_size // 2
@@ -166,7 +169,7 @@ def walsh_hadamard(A: np.ndarray) -> np.ndarray:
     order, stride = q, 1
     while order > 1:
         radix = min(RADIX, order)
-        H = hadamard(radix).astype(A.dtype)
+        H = hadamard(radix, A.dtype)
         A = H @ A.reshape(q // (radix * stride), radix, stride * d)
         order, stride = order // radix, stride * radix
     return A.reshape(q, d)

@@ -83,9 +83,11 @@ def unpack_generator(text: Any) -> np.random.Generator:
     if not isinstance(packed, dict) or packed.get("bit_generator") not in GENERATORS:
         raise ValueError(f"unknown random generator: {str(text)[:80]}")
     kind = packed["bit_generator"]
-    given = dict(_flat({name: value for name, value in packed.items() if name != "bit_generator"}))
+    inner = packed.get("state")
+    given = {f"state.{name}": value for name, value in inner.items()} if isinstance(inner, dict) else {}
+    given |= {name: value for name, value in packed.items() if name not in ("bit_generator", "state")}
     fields = FIELDS[kind]
-    if given.keys() != fields.keys():
+    if given.keys() != fields.keys() or any("." in name for name in packed):  # "state.pos" besides its own
         raise ValueError(
             f"a {kind} generator has the fields {', '.join(fields)}, not {', '.join(given)[:80]}"
         )
@@ -99,20 +101,11 @@ def unpack_generator(text: Any) -> np.random.Generator:
         raise ValueError(f"state.inc of a {kind} generator must be odd")
     if kind == "MT19937" and not (given["state.key"][0] >> 31 or any(given["state.key"][1:])):
         raise ValueError("state.key of a MT19937 generator must not be zero")
+    dtype = np.uint32 if kind == "MT19937" else np.uint64
+    state: dict[str, Any] = {"bit_generator": kind, "state": {}}
+    for name, value in given.items():
+        part = state["state"] if name.startswith("state.") else state
+        part[name.removeprefix("state.")] = np.array(value, dtype) if isinstance(value, list) else value
     bits = GENERATORS[kind]()
-    bits.state = _with_arrays(packed, np.uint32 if kind == "MT19937" else np.uint64)
+    bits.state = state
     return np.random.Generator(bits)
-
-
-def _flat(packed: dict[str, Any], prefix: str = "") -> Any:
-    for name, value in packed.items():
-        if name == "state" and not prefix and isinstance(value, dict):
-            yield from _flat(value, "state.")
-        else:
-            yield prefix + name, value
-
-
-def _with_arrays(value: Any, dtype: Any) -> Any:
-    if isinstance(value, dict):
-        return {name: _with_arrays(part, dtype) for name, part in value.items()}
-    return np.array(value, dtype) if isinstance(value, list) else value

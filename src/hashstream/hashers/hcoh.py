@@ -1,4 +1,4 @@
-"""HCOH: Hadamard Codebook Based Online Hashing (Lin, Ji, Liu and Wu, ACM Multimedia 2018).
+"""HCOH: Supervised Online Hashing via Hadamard Codebook Learning (Lin, Ji, Liu and Wu, ACM Multimedia 2018).
 
 In the paper's symbols: every class has a row of a Hadamard matrix as its codeword, b in {-1, +1}^r. A batch of n_t
 samples X (d x n_t) with the codewords B (r x n_t) of their classes moves W (d x r) once:
@@ -26,16 +26,15 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from hashstream.hashers.codebooks import ROWS, RowOrder, hadamard_codebook
+from hashstream.hashers.codebooks import RowOrder
 from hashstream.hashers.codeword_hasher import CodewordHasher, check_step, piece_rows, unit_rows
 from hashstream.hashers.features import FeatureMapLike
 from hashstream.hashers.generators import RandomState
 from hashstream.hashers.kernels.codewords import take_steps
 from hashstream.hashers.labels import Labels
-from hashstream.hashers.projections import initial_projection
 from hashstream.hashers.registry import register
 from hashstream.hashers.state_fields import Array, Field
-from hashstream.hashers.validation import check_choice, check_flag, check_number, settings_for
+from hashstream.hashers.validation import check_flag, check_number, settings_for
 
 __all__ = ["HCOH"]
 
@@ -83,10 +82,6 @@ class HCOH(CodewordHasher):
 
     **Cost** per sample: O(d r). The state is W and one byte per bit of the codebook; it does not grow with the samples.
 
-    References
-    ----------
-    Lin, Ji, Liu, Wu, "Supervised Online Hashing via Hadamard Codebook Learning", ACM Multimedia 2018.
-
     Examples
     --------
     >>> import hashstream as hs
@@ -100,16 +95,13 @@ class HCOH(CodewordHasher):
     """
 
     reference = "Lin et al., ACM Multimedia 2018"
-    state_size = "d r"
     colour = "#d55e00"
     marker = "D"
     tuning_grid: ClassVar[Mapping[str, Sequence[Any]]] = {
         "learning_rate": (1.0, 0.5, 0.2, 0.1, 0.05, 0.02, 0.01),
         "batch_size": (1, 10),
     }
-    state_fields: ClassVar[dict[str, Field]] = {
-        "projection_": Array("d r"),
-    }
+    state_fields: ClassVar[dict[str, Field]] = {"projection_": Array("d r")}
 
     def __init__(
         self,
@@ -153,18 +145,10 @@ class HCOH(CodewordHasher):
     def check_parameters(self) -> None:
         super().check_parameters()
         check_number("learning_rate", self.learning_rate)
-        check_choice("rows", self.rows, ROWS)
         check_flag("unit_length", self.unit_length)
 
     def _piece_rows(self) -> int:
         return piece_rows(self.batch_size)
-
-    def _draw_codebook(self) -> np.ndarray:
-        return hadamard_codebook(self.n_bits, self.n_classes, self.rng_, self.rows)
-
-    def _start(self, X: np.ndarray) -> None:
-        self.projection_ = initial_projection(self.init, self.rng_, X.shape[1], self.n_bits, X.dtype)
-        self._start_codebook()
 
     def _learn(self, X: np.ndarray, labels: Labels) -> int:
         rows = self._take_codewords(labels)

@@ -1,4 +1,4 @@
-"""HMOH: Hadamard Matrix Guided Online Hashing (Lin, Ji, Liu, Sun, Wu and Wu, IJCV 2020).
+"""HMOH: Hadamard Matrix Guided Online Hashing (Lin, Ji, Liu, Sun, Wu and Wu, IJCV 2020, arXiv 1905.04454).
 
 In the paper's symbols: the codeword of a class, a row b of a Hadamard matrix, labels its samples for r binary
 classifiers, one for each bit. Each is a perceptron that starts at w_k = 0. For a batch of n_t samples X (d x n_t):
@@ -27,7 +27,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from hashstream.hashers.codebooks import ROWS, RowOrder, hadamard_codebook
+from hashstream.hashers.codebooks import RowOrder
 from hashstream.hashers.codeword_hasher import CodewordHasher, check_step, piece_rows
 from hashstream.hashers.features import FeatureMapLike, RBFAnchors
 from hashstream.hashers.generators import RandomState
@@ -36,7 +36,7 @@ from hashstream.hashers.labels import Labels
 from hashstream.hashers.projections import initial_projection
 from hashstream.hashers.registry import register
 from hashstream.hashers.state_fields import MAX_COUNT, Array, Field
-from hashstream.hashers.validation import check_choice, check_number, settings_for
+from hashstream.hashers.validation import check_number, settings_for
 
 __all__ = ["HMOH"]
 
@@ -79,10 +79,6 @@ class HMOH(CodewordHasher):
     -----
     **Cost** per sample: O(d r) to project it, and O(d) more per wrong bit. The state is three matrices as large
     as W. `total_` + `held_` * `iterate_` is the sum of all iterates.
-
-    References
-    ----------
-    Lin, Ji, Liu, Sun, Wu, Wu, "Hadamard Matrix Guided Online Hashing", IJCV 2020 (arXiv 1905.04454).
 
     Examples
     --------
@@ -154,13 +150,9 @@ class HMOH(CodewordHasher):
     def check_parameters(self) -> None:
         super().check_parameters()
         check_number("learning_rate", self.learning_rate)
-        check_choice("rows", self.rows, ROWS)
 
     def _piece_rows(self) -> int:
         return piece_rows(self.batch_size)
-
-    def _draw_codebook(self) -> np.ndarray:
-        return hadamard_codebook(self.n_bits, self.n_classes, self.rng_, self.rows)
 
     def _start(self, X: np.ndarray) -> None:
         zero = np.zeros((X.shape[1], self.n_bits), X.dtype)

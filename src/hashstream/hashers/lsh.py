@@ -49,9 +49,7 @@ class LSH(OnlineHasher):
     needs_labels = False
     multilabel = True
     colour = "#8a8a8a"
-    state_fields: ClassVar[dict[str, Field]] = {
-        "projection_": Array("d r"),
-    }
+    state_fields: ClassVar[dict[str, Field]] = {"projection_": Array("d r")}
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""MIHash: Online Hashing with Mutual Information (Cakir, He, Bargal and Sclaroff, ICCV 2017).
+"""MIHash: Online Hashing with Mutual Information (Cakir, He, Bargal and Sclaroff, ICCV 2017, arXiv 1703.08919).
 
 x is an instance, x_1 ... x_R the items of a reservoir, a uniform sample of the stream so far; r the number of bits,
 K + 1 the number of bins of a histogram of distances, their centres c_l = l r / K and their width Delta = r / K.
@@ -109,10 +109,6 @@ class MIHash(OnlineHasher):
     **Sensitivity.** log2 P of an almost empty bin has no bound on its slope, so that steps of length 1 amplify
     rounding: in double precision a relative change of W0 by 1e-8 moves some percent of the bits after a hundred steps
     (with small reservoirs; fewer with large ones), and so does single precision.
-
-    References
-    ----------
-    Cakir, He, Bargal, Sclaroff, "MIHash: Online Hashing with Mutual Information", ICCV 2017, arXiv 1703.08919.
 
     Examples
     --------

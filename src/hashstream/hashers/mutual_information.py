@@ -23,12 +23,10 @@ reservoir, so that both sides see the same items.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from hashstream import hamming
-from hashstream.hashers.labels import LabelsLike, as_labels, missing_rows
+from hashstream.hashers.labels import LabelBook, LabelsLike, as_labels, missing_rows
 
 __all__ = ["gate", "has_moved", "reservoir_mutual_information"]
 
@@ -108,12 +106,7 @@ def _comparable(labels: LabelsLike) -> np.ndarray:
     labels = as_labels(labels, "labels")
     if (missing := missing_rows(labels)) is not None:
         raise ValueError(f"labels[{int(missing.argmax())}] is missing: leave items without a label out")
-    if labels.ndim != 1:
-        return labels
-    if labels.dtype.kind == "O":  # labels that have no order among them
-        position: dict[Any, int] = {}
-        return np.array([position.setdefault(label, len(position)) for label in labels], np.intp)
-    return np.unique(labels, return_inverse=True)[1]
+    return LabelBook().read(labels)[1].rank if labels.ndim == 1 else labels
 
 
 def _bins(counts: np.ndarray) -> np.ndarray:

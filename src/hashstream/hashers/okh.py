@@ -99,9 +99,7 @@ class OKH(PairHasher):
         "C": (1.0, 0.1, 0.01, 0.001, 0.0001),
         "alpha": (0.1, 0.3, 0.5, 0.7),
     }
-    state_fields: ClassVar[dict[str, Field]] = {
-        "projection_": Array("d r"),
-    }
+    state_fields: ClassVar[dict[str, Field]] = {"projection_": Array("d r")}
 
     def __init__(
         self,

@@ -35,7 +35,6 @@ from hashstream.hashers.features import FeatureMapLike
 from hashstream.hashers.generators import RandomState
 from hashstream.hashers.kernels.codewords import take_steps
 from hashstream.hashers.labels import Labels
-from hashstream.hashers.projections import initial_projection
 from hashstream.hashers.registry import register
 from hashstream.hashers.state_fields import Array, Field
 from hashstream.hashers.validation import check_flag, check_number, settings_for
@@ -74,19 +73,12 @@ class OSH(CodewordHasher):
     ----------
     projection_ : (d, n_bits) array
         W.
-    codebook_ : (m, n_bits) int8 array
-        The codewords, those without a class yet included.
-    class_rows_ : (n_classes,) int64 array
-        Which row of `codebook_` each of `classes_` has; `codeword` looks them up.
+    codebook_, class_rows_
+        As in `HCOH`.
 
     Notes
     -----
     **Cost** per sample: O(d r). The state is W and one byte per bit of the codebook.
-
-    References
-    ----------
-    Cakir, Sclaroff, "Online Supervised Hashing", ICIP 2015.
-    Cakir, Bargal, Sclaroff, "Online Supervised Hashing", Computer Vision and Image Understanding 156, 2017.
 
     Examples
     --------
@@ -101,15 +93,12 @@ class OSH(CodewordHasher):
     """
 
     reference = "Cakir et al., CVIU 2017"
-    state_size = "d r"
     colour = "#7a5c00"
     marker = "v"
     tuning_grid: ClassVar[Mapping[str, Sequence[Any]]] = {
         "learning_rate": (1.0, 0.5, 0.2, 0.1, 0.05, 0.02, 0.01),
     }
-    state_fields: ClassVar[dict[str, Field]] = {
-        "projection_": Array("d r"),
-    }
+    state_fields: ClassVar[dict[str, Field]] = {"projection_": Array("d r")}
 
     def __init__(
         self,
@@ -164,10 +153,6 @@ class OSH(CodewordHasher):
 
     def _draw_codebook(self) -> np.ndarray:
         return random_codebook(self.n_bits, self.n_classes, self.rng_)
-
-    def _start(self, X: np.ndarray) -> None:
-        self.projection_ = initial_projection(self.init, self.rng_, X.shape[1], self.n_bits, X.dtype)
-        self._start_codebook()
 
     def _take_codewords(self, labels: Labels) -> np.ndarray:
         if not self.paper_compat:

@@ -12,8 +12,6 @@ from hashstream.hashers.errors import DivergenceError
 from hashstream.hashers.labels import Labels
 from hashstream.hashers.state_fields import Array, Field, Whole
 
-__all__ = ["PairHasher"]
-
 
 class PairHasher(OnlineHasher):
     """A method that updates W once per pair of consecutive rows.

@@ -29,7 +29,7 @@ from scipy.linalg import LinAlgError, cho_factor, cho_solve
 from scipy.sparse import csr_array
 from sklearn.utils.validation import check_is_fitted
 
-from hashstream.hashers.codebooks import MAX_CLASSES, grow, hadamard_codebook
+from hashstream.hashers.codebooks import MAX_CLASSES, hadamard_codebook
 from hashstream.hashers.codeword_hasher import CodewordHasher
 from hashstream.hashers.errors import DivergenceError
 from hashstream.hashers.features import FeatureMapLike, same_map
@@ -131,7 +131,6 @@ class RidgeHash(CodewordHasher):
     """
 
     reference = "hashstream"
-    needs = "labels"
     state_size = "d^2 + C d (with rank l: l d + C d)"
     colour = "#332288"
     marker = "p"
@@ -149,6 +148,7 @@ class RidgeHash(CodewordHasher):
         "longest_length_": Real(low=0),
         **RowScale.FIELDS,
     }
+    rows = "distinct"
     sketch_lost_: float
 
     def __init__(
@@ -209,20 +209,15 @@ class RidgeHash(CodewordHasher):
 
     def _draw_codebook(self) -> np.ndarray:
         most = max(self.n_classes, len(self._fixed()))
-        return hadamard_codebook(self.n_bits, most, self.rng_, rows="distinct")
+        return hadamard_codebook(self.n_bits, most, self.rng_, self.rows)
 
-    def _give_codewords(self, numbers: np.ndarray) -> None:
-        """Give a row of the codebook to each of the classes that has none yet, in this order."""
-        known = len(self.label_book_)
-        rows = np.append(self.class_rows_, np.full(known - len(self.class_rows_), -1, np.int64))
+    def _choose_rows(self, rows: np.ndarray, classes: np.ndarray) -> None:
+        """As in the base; but `self.classes` have their rows in advance, and others take those after them."""
         fixed = self._fixed()
         place = {label: row for row, label in enumerate(fixed)}
-        for c in numbers[rows[numbers] < 0]:
+        for c in classes:
             free = max(len(fixed), int(rows.max()) + 1)
             rows[c] = place.get(self.label_book_.classes[c], free)
-        if rows.max() >= len(self.codebook_):
-            self.codebook_ = grow(self.codebook_, int(rows.max()) + 1, self.rng_)
-        self.class_rows_ = rows
 
     # ---- learning
 
@@ -256,8 +251,7 @@ class RidgeHash(CodewordHasher):
                 f"rank is {self.rank} now, but this model was fitted with another one: call fit to start over"
             )
         numbers = labels.ids[labels.rank]
-        classes, first = np.unique(numbers, return_index=True)
-        self._give_codewords(classes[np.argsort(first)])
+        self._give_codewords(numbers)
 
         weights = np.full(n, float(self.forgetting)) ** np.arange(n - 1, -1, -1)
         member = csr_array(
@@ -273,7 +267,9 @@ class RidgeHash(CodewordHasher):
 
         gram: what G grows by, without `rank`; rows: what goes into its sketch, with it.
         """
-        self.class_sums_ = faded * padded(self.class_sums_, len(sums)) + sums
+        sums = sums.astype(np.float64)
+        sums[: len(self.class_sums_)] += faded * self.class_sums_
+        self.class_sums_ = sums
         if self.rank is None:
             self.gram_ = faded * self.gram_ + gram if faded < 1 else self.gram_ + gram
         else:
@@ -304,11 +300,9 @@ class RidgeHash(CodewordHasher):
         return self._publish(lambda mine: on_one_thread(lambda: mine._merged(other)))
 
     def _merged(self, other: RidgeHash) -> Self:
-        learner = self._learner(self.rng_)
-        learner._merge(other)
-        return learner
+        return self._learner(self.rng_)._merge(other)
 
-    def _merge(self, other: RidgeHash) -> None:
+    def _merge(self, other: RidgeHash) -> Self:
         learned = np.argsort(other.class_rows_, kind="stable")[np.count_nonzero(other.class_rows_ < 0) :]
         labels = [other.label_book_.classes[c] for c in learned]
         known = dict.fromkeys(self.label_book_.classes)
@@ -331,6 +325,7 @@ class RidgeHash(CodewordHasher):
         self.sketch_lost_ = self.sketch_lost_ + lost
         self.n_seen_ += other.n_seen_
         self.version_ += other.version_
+        return self
 
     # ---- encoding
 
@@ -387,8 +382,3 @@ class RidgeHash(CodewordHasher):
         B, squares = sketch.rows.astype(np.float64), sketch.squares.astype(np.float64)
         t = ridge + sketch.lost / 2 + np.finfo(self.dtype_).eps * squares.sum()
         return (M - B.T @ ((B @ M) / (squares + t)[:, None])) / t
-
-
-def padded(values: np.ndarray, n: int) -> np.ndarray:
-    """`values` with rows of zeros appended, up to n rows."""
-    return np.concatenate([values, np.zeros((n - len(values), *values.shape[1:]), values.dtype)])

@@ -23,8 +23,6 @@ import numpy as np
 
 from hashstream.hashers.state_fields import Field, Real
 
-__all__ = ["LONG", "MOVED", "RowScale", "times_power_of_two"]
-
 MOVED = 4.0
 """A W that is learned at one scale still learns at scales this near to it."""
 LONG = 10.0

@@ -201,7 +201,10 @@ def _unpack(packed: Any, tensors: dict[str, np.ndarray], where: str = "hasher") 
         case {"array": str(name), "shape": list(shape)}:
             return _array(name, shape, tensors, where)
         case {"names": list(names)}:
-            return np.array([_string(name, where) for name in names], dtype=object)
+            for name in names:
+                if not isinstance(name, str):
+                    raise FormatError(f"{where}: {str(name)[:40]} is not a name")
+            return np.array(names, dtype=object)
         case {"list": list(parts)}:
             return [_unpack(part, tensors, f"{where}[{i}]") for i, part in enumerate(parts)]
         case {"tuple": list(parts)}:
@@ -228,12 +231,6 @@ def _array(name: str, shape: list[Any], tensors: dict[str, np.ndarray], where: s
             f"{where}: a tensor of shape {tensor.shape} cannot have the shape {str(shape)[:80]}"
         )
     return tensor.reshape(shape).copy()
-
-
-def _string(name: Any, where: str) -> str:
-    if not isinstance(name, str):
-        raise FormatError(f"{where}: {str(name)[:40]} is not a name")
-    return name
 
 
 def _label_book(labels: Any, multilabel: Any, where: str) -> LabelBook:

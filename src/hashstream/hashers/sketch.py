@@ -23,18 +23,7 @@ from hashstream.hashers.base import OnlineHasher
 from hashstream.hashers.errors import DivergenceError
 from hashstream.hashers.projections import initial_projection
 from hashstream.hashers.state_fields import Array, Field, Real, Whole
-from hashstream.hashers.validation import check_count, settings_for
-
-__all__ = [
-    "MAX_SIZE",
-    "Sketch",
-    "SketchingHasher",
-    "centred",
-    "check_places",
-    "leading_directions",
-    "orthogonal_rows",
-    "random_rotation",
-]
+from hashstream.hashers.validation import check_count
 
 PAPER_SIZES = {"mnist": 200, "cifar10": 100, "places205": 200}
 """Rows of the sketch on each data set of the FCOH paper."""
@@ -76,8 +65,7 @@ class Sketch:
     @classmethod
     def of(cls, hasher: Any, size: int) -> Sketch:
         """The sketch that a method has kept as its state."""
-        kept = hasher.sketch_, size, hasher.sketch_taken_, hasher.sketch_lost_, hasher.sketch_squares_
-        return cls(*kept)
+        return cls(hasher.sketch_, size, hasher.sketch_taken_, hasher.sketch_lost_, hasher.sketch_squares_)
 
     def keep(self, hasher: Any) -> None:
         """Keep the sketch as a method's state."""
@@ -219,10 +207,6 @@ class SketchingHasher(OnlineHasher):
         "sketch_taken_": Whole(),
         "sketch_lost_": Real(low=0),
     }
-
-    @staticmethod
-    def _paper_size(dataset: str) -> int:
-        return settings_for(dataset, PAPER_SIZES)
 
     def check_parameters(self) -> None:
         super().check_parameters()

@@ -29,9 +29,9 @@ from hashstream.hashers.features import FeatureMapLike
 from hashstream.hashers.generators import RandomState
 from hashstream.hashers.labels import Labels
 from hashstream.hashers.registry import register
-from hashstream.hashers.sketch import Sketch, SketchingHasher, centred
+from hashstream.hashers.sketch import PAPER_SIZES, Sketch, SketchingHasher, centred
 from hashstream.hashers.state_fields import Field
-from hashstream.hashers.validation import check_flag
+from hashstream.hashers.validation import check_flag, settings_for
 
 __all__ = ["SketchHash"]
 
@@ -136,7 +136,7 @@ class SketchHash(SketchingHasher):
         two the paper's row was made with cannot be told from its mAP; its missing entries for 64 and 128 bits are the
         test bench's condition that a batch have at least as many rows as a code has bits, which is not made here.
         """
-        return cls(n_bits, **{"sketch_size": cls._paper_size(dataset), "batch_size": 50, **changes})
+        return cls(n_bits, **{"sketch_size": settings_for(dataset, PAPER_SIZES), "batch_size": 50, **changes})
 
     def check_parameters(self) -> None:
         super().check_parameters()
@@ -150,14 +150,12 @@ class SketchHash(SketchingHasher):
             rows, between, mean = centred(X, self.mean_, self.n_seen_)
             if self.n_seen_:
                 rows = np.concatenate([rows, between[None]])
-            sketch = self._insert(Sketch.of(self, self.sketch_size), rows)
+            sketch = Sketch.of(self, self.sketch_size)
+            taken = min(
+                sketch.size, sketch.taken + len(rows)
+            )  # once all places are, the next batch finds them so
+            sketch = replace(sketch.insert(rows).ordered(), taken=taken)
             self.mean_ = mean
             sketch.keep(self)
         self._aim(sketch)
         return 1
-
-    @staticmethod
-    def _insert(sketch: Sketch, rows: np.ndarray) -> Sketch:
-        """B with a batch's rows, as S V^T; once B was full, the next batch finds all places taken."""
-        taken = min(sketch.size, sketch.taken + len(rows))
-        return replace(sketch.insert(rows).ordered(), taken=taken)

@@ -16,8 +16,6 @@ from hashstream.hashers.features import FeatureMap
 from hashstream.hashers.labels import LabelBook
 from hashstream.hashers.state_fields import FLOATS, Array, Field, Sizes, Whole, check_finite_array
 
-__all__ = ["check_hashes", "check_label_book", "check_map", "check_model"]
-
 COMMON: dict[str, Field] = {
     "n_bits_": Whole(1, MAX_BITS + 1),
     "n_features_in_": Whole(1),

@@ -39,9 +39,6 @@ class Sizes:
     known: dict[str, int] = field(default_factory=dict)
     dtype: str | None = None
 
-    def copy(self) -> Sizes:
-        return Sizes(dict(self.known), self.dtype)
-
     def expected(self, dimension: str) -> int | None:
         """The size that a dimension must have; None where its symbol has no size yet."""
         symbol, _, more = dimension.partition("+")

@@ -26,7 +26,6 @@ import sys
 import threading
 import weakref
 from collections.abc import Callable
-from functools import partial
 from itertools import product
 from typing import Any, TypeVar
 
@@ -175,13 +174,11 @@ def lock_of(owner: object) -> Any:
     """The re-entrant lock that belongs to an object, kept outside of it: a copied or saved hasher has no lock in it."""
     found = _locks.get(id(owner))
     if found is None:
-        forget = partial(_forget, id(owner))
-        found = _locks.setdefault(id(owner), (threading.RLock(), weakref.ref(owner, forget)))
+        key = id(owner)
+        found = _locks.setdefault(
+            key, (threading.RLock(), weakref.ref(owner, lambda _: _locks.pop(key, None)))
+        )
     return found[0]
-
-
-def _forget(key: int, _: weakref.ref[Any]) -> None:
-    _locks.pop(key, None)
 
 
 def _after_fork() -> None:

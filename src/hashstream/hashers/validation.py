@@ -9,20 +9,6 @@ from typing import Any, TypeVar
 import numpy as np
 from sklearn.utils.validation import validate_data
 
-__all__ = [
-    "all_finite",
-    "check_choice",
-    "check_count",
-    "check_finite",
-    "check_flag",
-    "check_number",
-    "check_numbers",
-    "check_rows",
-    "is_positive",
-    "settings_for",
-    "without_names",
-]
-
 T = TypeVar("T")
 
 LARGEST_COUNT = 2**53

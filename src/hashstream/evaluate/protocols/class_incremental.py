@@ -11,8 +11,6 @@ from hashstream.evaluate.protocols.protocol import Curves, Protocol
 from hashstream.evaluate.protocols.task import PreparedDataset, Streamed, Task, encode, score_codes
 from hashstream.evaluate.scores import Ties
 
-__all__ = ["ClassIncremental"]
-
 
 @dataclass(frozen=True)
 class ClassIncremental(Protocol):
@@ -64,8 +62,8 @@ class ClassIncremental(Protocol):
             come = asked <= now
             mine = queries[0][come], queries[1][come]
             here = searched <= now
-            ap = score_codes(hasher, mine, (codes[here], y[here]), ties=ties, per_query=True).per_query["AP"]
-            whole = score_codes(hasher, mine, (codes, y), ties=ties, per_query=True).per_query["AP"]
+            ap = score_codes(hasher, mine, (codes[here], y[here]), ties=ties).per_query["AP"]
+            whole = score_codes(hasher, mine, (codes, y), ties=ties).per_query["AP"]
             stage = asked[come]
             old = {"old mAP": float(ap[stage < now].mean())} if now else {}
             return {

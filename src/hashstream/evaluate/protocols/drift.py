@@ -12,8 +12,6 @@ from hashstream.evaluate.protocols.protocol import Curves, Protocol
 from hashstream.evaluate.protocols.task import PreparedDataset, Streamed, Task, score, score_codes
 from hashstream.evaluate.scores import Ties
 
-__all__ = ["RECOVERED", "Drift"]
-
 RADIUS, K = (2,), (10, 100)
 AT_ONCE = 4096  # rows whose features are permuted at a time
 RECOVERED = 0.95

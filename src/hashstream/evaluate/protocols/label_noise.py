@@ -10,8 +10,6 @@ from hashstream.evaluate.protocols.paper import Paper
 from hashstream.evaluate.protocols.task import PreparedDataset, Task
 from hashstream.evaluate.scores import Ties
 
-__all__ = ["LabelNoise"]
-
 
 @dataclass(frozen=True)
 class LabelNoise(Paper):

@@ -20,18 +20,6 @@ from hashstream import datasets
 from hashstream.evaluate.protocols.settings import Setting, setting_of
 from hashstream.evaluate.scores import Scores, Ties, retrieval, row_name
 
-__all__ = [
-    "Checkpoint",
-    "PreparedDataset",
-    "Streamed",
-    "Task",
-    "encode",
-    "metric_row",
-    "run_stream",
-    "score",
-    "score_codes",
-]
-
 WITHOUT_TIES = ("_seconds", "_rows")
 """Endings of metrics whose value does not depend on the rule for ties."""
 
@@ -140,13 +128,11 @@ def score(
     database: tuple[np.ndarray, np.ndarray],
     *,
     ties: Ties,
-    at: Sequence[int] = (),
-    radius: Sequence[int] = (),
-    k: Sequence[int] = (),
+    **cutoffs: Sequence[int],
 ) -> dict[str, float]:
-    """The metrics of `retrieval` for queries (X, y) against a database (X, y), and `encode_seconds` of the latter."""
+    """`score_codes` for a database (X, y), and the `encode_seconds` of the latter."""
     codes, encode_seconds = encode(hasher, database[0])
-    scores = score_codes(hasher, queries, (codes, database[1]), ties=ties, at=at, radius=radius, k=k)
+    scores = score_codes(hasher, queries, (codes, database[1]), ties=ties, **cutoffs)
     return {**scores, "encode_seconds": encode_seconds}
 
 
@@ -166,9 +152,8 @@ def score_codes(
     at: Sequence[int] = (),
     radius: Sequence[int] = (),
     k: Sequence[int] = (),
-    per_query: bool = False,
 ) -> Scores:
-    """The metrics of `retrieval` for queries (X, y) against a database (codes, y).
+    """The metrics of `retrieval` for queries (X, y) against a database (codes, y), with those of each query.
 
     On one thread, since measurements run in parallel, one per core.
     """
@@ -181,7 +166,7 @@ def score_codes(
         k=k,
         ties=ties,
         n_bits=hasher.n_bits,
-        per_query=per_query,
+        per_query=True,
         n_threads=1,
     )
 

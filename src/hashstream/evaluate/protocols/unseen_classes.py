@@ -12,8 +12,6 @@ from hashstream.evaluate.protocols.protocol import Protocol
 from hashstream.evaluate.protocols.task import PreparedDataset, Streamed, Task, encode, score_codes
 from hashstream.evaluate.scores import Ties
 
-__all__ = ["UnseenClasses"]
-
 AT, RADIUS, K = (1000,), (2,), (10,)
 
 

@@ -11,8 +11,6 @@ from hashstream.evaluate.protocols.protocol import Protocol
 from hashstream.evaluate.protocols.task import PreparedDataset, Streamed, Task, score
 from hashstream.evaluate.scores import Ties
 
-__all__ = ["Validation"]
-
 AT, RADIUS, K = (1000,), (2,), (10, 100)
 
 

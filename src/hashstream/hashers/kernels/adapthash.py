@@ -34,9 +34,7 @@ from typing import Self
 import numpy as np
 from scipy.special import expit
 
-from hashstream.hashers.kernels.binding import POINTER, SIZE, bind, check_arrays, structure
-
-__all__ = ["KERNEL", "PAIRS", "Block", "is_wide", "learn_pairs"]
+from hashstream.hashers.kernels.binding import POINTER, SIZE, bind, check_arrays, choice, structure
 
 PAIRS = 32
 
@@ -143,6 +141,11 @@ def twin_learn_pairs(
     eta: float,
     lambda_: float,
 ) -> tuple[np.ndarray, Block | None, int]:
+    """Learn from pairs in turn: the W after all of them, its block, and how many of the pairs moved it.
+
+    W : (d, r). block : the same W as a block where it is wide, otherwise None. X : (2n, d), C-contiguous, pairs.
+    similar : (n,) bool.
+    """
     r = W.shape[1]
     moved = 0
     for t, alike in enumerate(similar):
@@ -170,20 +173,4 @@ def twin_learn_pairs(
 
 # ---- choice
 
-
-def learn_pairs(
-    W: np.ndarray,
-    block: Block | None,
-    X: np.ndarray,
-    similar: np.ndarray,
-    tolerances: Tolerances,
-    eta: float,
-    lambda_: float,
-) -> tuple[np.ndarray, Block | None, int]:
-    """Learn from pairs in turn: the W after all of them, its block, and how many of the pairs moved it.
-
-    W : (d, r). block : the same W as a block where it is wide, otherwise None. X : (2n, d), C-contiguous, pairs.
-    similar : (n,) bool.
-    """
-    learn = compiled_learn_pairs if KERNEL else twin_learn_pairs
-    return learn(W, block, X, similar, tolerances, eta, lambda_)
+learn_pairs = choice(lambda: KERNEL, compiled_learn_pairs, twin_learn_pairs)

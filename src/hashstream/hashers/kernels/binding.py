@@ -1,16 +1,18 @@
-"""Helpers of all bindings: look up a kernel, and check arrays before C sees their addresses."""
+"""Helpers of all bindings: look up a kernel, check arrays before C sees their addresses, and choose binding or twin."""
 
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Mapping
+from functools import wraps
+from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
 
 from hashstream._native import lib
 
-__all__ = ["POINTER", "SIZE", "Kernel", "address", "bind", "check_arrays", "check_indices", "structure"]
+P = ParamSpec("P")
+R = TypeVar("R")
 
 POINTER, SIZE = ctypes.c_void_p, ctypes.c_int64
 
@@ -27,6 +29,16 @@ def bind(name: str, *arguments: Any, result: Any = ctypes.c_int) -> Kernel:
             function.argtypes, function.restype = list(arguments), result
             found[char] = function
     return found
+
+
+def choice(kernel: Callable[[], Kernel], compiled: Callable[P, R], twin: Callable[P, R]) -> Callable[P, R]:
+    """The function that methods call: `compiled` where there is a kernel, and `twin` otherwise."""
+
+    @wraps(twin)
+    def chosen(*args: P.args, **kwargs: P.kwargs) -> R:
+        return (compiled if kernel() else twin)(*args, **kwargs)
+
+    return chosen
 
 
 def structure(name: str, *fields: str) -> Any:

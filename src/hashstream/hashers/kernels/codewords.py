@@ -13,10 +13,9 @@ from hashstream.hashers.kernels.binding import (
     bind,
     check_arrays,
     check_indices,
+    choice,
     structure,
 )
-
-__all__ = ["KERNEL", "RULES", "take_steps"]
 
 RULES = ("hcoh", "hmoh", "osh_boost", "osh_hinge")
 
@@ -139,27 +138,15 @@ def twin_take_steps(
     batch: int = 1,
     averaging: Averaging | None = None,
 ) -> None:
+    """Learn the samples of X (n, d), whose codewords are `codebook[rows]`, one batch after the other.
+
+    rule : one of RULES. rows : (n,) int64. codebook : (m, r) int8. averaging : for "hmoh" alone.
+    W (d, r) and `averaging` are written in place.
+    """
     with np.errstate(over="ignore", invalid="ignore"):
         TWINS[rule](X, codebook[rows].astype(W.dtype), W, rate, batch, *(averaging or ()))
 
 
 # ---- choice
 
-
-def take_steps(
-    rule: str,
-    X: np.ndarray,
-    rows: np.ndarray,
-    codebook: np.ndarray,
-    W: np.ndarray,
-    rate: float,
-    batch: int = 1,
-    averaging: Averaging | None = None,
-) -> None:
-    """Learn the samples of X (n, d), whose codewords are `codebook[rows]`, one batch after the other.
-
-    rule : one of RULES. rows : (n,) int64. codebook : (m, r) int8. averaging : for "hmoh" alone.
-    W (d, r) and `averaging` are written in place.
-    """
-    take = compiled_take_steps if KERNEL else twin_take_steps
-    take(rule, X, rows, codebook, W, rate, batch, averaging)
+take_steps = choice(lambda: KERNEL, compiled_take_steps, twin_take_steps)

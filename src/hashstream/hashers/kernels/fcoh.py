@@ -8,9 +8,15 @@ from itertools import pairwise
 import numpy as np
 
 from hashstream.hashers.fcoh_steps import Batch, Rate, class_steps, descend, walk
-from hashstream.hashers.kernels.binding import POINTER, SIZE, bind, check_arrays, check_indices, structure
-
-__all__ = ["KERNEL", "gather", "take_steps"]
+from hashstream.hashers.kernels.binding import (
+    POINTER,
+    SIZE,
+    bind,
+    check_arrays,
+    check_indices,
+    choice,
+    structure,
+)
 
 # ---- binding
 
@@ -75,29 +81,24 @@ def _check_classes(first: np.ndarray, n: int) -> None:
 
 
 def twin_take_steps(batch: Batch, rate: Rate) -> np.ndarray:
+    """Take the step of every class of a batch: C (m, r), by which W grows as Z^T C.
+
+    Moves `batch.P` by K C, and updates the counts of `rate`.
+    """
     steps = list(class_steps(batch))
     return walk(batch.K, batch.P, steps, descend(rate), rate, batch.class_wise, batch.passes)
 
 
 def twin_gather(X: np.ndarray, order: np.ndarray, first: np.ndarray, Z: np.ndarray) -> np.ndarray:
+    """Write X[order] to the first rows of Z, and return the sum of each class's rows: (classes, d).
+
+    first : (classes + 1,) int64, the first row in Z of each class, and the number of samples.
+    """
     Z[: int(first[-1])] = X[order]
     return np.stack([Z[start:stop].sum(axis=0) for start, stop in pairwise(first)])
 
 
 # ---- choice
 
-
-def take_steps(batch: Batch, rate: Rate) -> np.ndarray:
-    """Take the step of every class of a batch: C (m, r), by which W grows as Z^T C.
-
-    Moves `batch.P` by K C, and updates the counts of `rate`.
-    """
-    return compiled_take_steps(batch, rate) if KERNEL else twin_take_steps(batch, rate)
-
-
-def gather(X: np.ndarray, order: np.ndarray, first: np.ndarray, Z: np.ndarray) -> np.ndarray:
-    """Write X[order] to the first rows of Z, and return the sum of each class's rows: (classes, d).
-
-    first : (classes + 1,) int64, the first row in Z of each class, and the number of samples.
-    """
-    return compiled_gather(X, order, first, Z) if KERNEL else twin_gather(X, order, first, Z)
+take_steps = choice(lambda: KERNEL, compiled_take_steps, twin_take_steps)
+gather = choice(lambda: KERNEL, compiled_gather, twin_gather)

@@ -11,9 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hashstream.hashers.kernels.binding import POINTER, bind, check_arrays, structure
-
-__all__ = ["KERNEL", "Piece", "gradient", "take_steps"]
+from hashstream.hashers.kernels.binding import POINTER, bind, check_arrays, choice, structure
 
 CLIP = 42.0
 """The sigmoid's argument is held within this, as in the authors' code."""
@@ -88,6 +86,7 @@ def compiled_take_steps(piece: Piece, W: np.ndarray, P: np.ndarray) -> tuple[np.
 
 
 def twin_take_steps(piece: Piece, W: np.ndarray, P: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Take the steps of a piece: W (d, r) and the reservoir's projections P (m, r), both after it, as new arrays."""
     m = len(piece.reservoir)
     everyone = np.concatenate([piece.reservoir, piece.X])
     items = list(range(m))
@@ -156,7 +155,4 @@ def bracket(p: np.ndarray) -> np.ndarray:
 
 # ---- choice
 
-
-def take_steps(piece: Piece, W: np.ndarray, P: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Take the steps of a piece: W (d, r) and the reservoir's projections P (m, r), both after it, as new arrays."""
-    return (compiled_take_steps if KERNEL else twin_take_steps)(piece, W, P)
+take_steps = choice(lambda: KERNEL, compiled_take_steps, twin_take_steps)

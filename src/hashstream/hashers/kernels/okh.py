@@ -6,9 +6,7 @@ import ctypes
 
 import numpy as np
 
-from hashstream.hashers.kernels.binding import POINTER, SIZE, bind, check_arrays, structure
-
-__all__ = ["KERNEL", "learn_pairs"]
+from hashstream.hashers.kernels.binding import POINTER, SIZE, bind, check_arrays, choice, structure
 
 # ---- binding
 
@@ -39,6 +37,11 @@ def compiled_learn_pairs(
 def twin_learn_pairs(
     W: np.ndarray, X: np.ndarray, similar: np.ndarray, tolerances: tuple[float, float], C: float
 ) -> tuple[np.ndarray, int]:
+    """Learn from pairs in turn: the W after all of them, and how many moved it.
+
+    W : (d, r). X : (2n, d), C-contiguous, pairs. similar : (n,) bool.
+    tolerances : t_s, the largest distance of a similar pair without loss, and t_d, the smallest of a dissimilar one.
+    """
     W = W.copy()
     moved = 0
     for t, alike in enumerate(similar):
@@ -68,13 +71,4 @@ def twin_learn_pairs(
 
 # ---- choice
 
-
-def learn_pairs(
-    W: np.ndarray, X: np.ndarray, similar: np.ndarray, tolerances: tuple[float, float], C: float
-) -> tuple[np.ndarray, int]:
-    """Learn from pairs in turn: the W after all of them, and how many moved it.
-
-    W : (d, r). X : (2n, d), C-contiguous, pairs. similar : (n,) bool.
-    tolerances : t_s, the largest distance of a similar pair without loss, and t_d, the smallest of a dissimilar one.
-    """
-    return (compiled_learn_pairs if KERNEL else twin_learn_pairs)(W, X, similar, tolerances, C)
+learn_pairs = choice(lambda: KERNEL, compiled_learn_pairs, twin_learn_pairs)
