@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 import slow_fcoh
 from sklearn.datasets import load_digits
-from tests.fuzz.model_files import opened, sealed
 
 import hashstream as hs
 from hashstream.hashers import FCOH_C, FCOH_S
@@ -14,7 +13,6 @@ from hashstream.hashers.fcoh_literal import LiteralFCOH
 from hashstream.hashers.fcoh_steps import Batch, Rate
 from hashstream.hashers.kernels import fcoh
 from hashstream.hashers.kernels.fcoh import take_steps
-from hashstream.hashers.serialization import to_bytes
 
 
 def unit_stream(n: int, d: int = 20, classes: int = 5, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
@@ -412,31 +410,3 @@ def test_bad_settings(method: type[hs.FCOH], parameters: dict) -> None:
     X, y = unit_stream(20)
     with pytest.raises(ValueError, match=next(iter(parameters))):
         method(8, **parameters).fit(X, y)
-
-
-def test_models_saved_before_the_variants_were_classes(tmp_path) -> None:
-    """The variants were parameters of FCOH; a file from then is read as the class that they are now."""
-    X, y = unit_stream(60)
-    before = {
-        "center_weight": "auto",
-        "class_wise": True,
-        "relaxation": "semi",
-        "passes": "auto",
-        "horizon": 50_000,
-    }
-    before |= {"sweeps": 3, "fit_weight": {"float": (1.0).hex()}, "ridge": {"float": (10.0).hex()}}
-    before |= {"learning_rate": "auto", "gradient_scale": "none"}
-    for method, change in (
-        (hs.FCOH, {}),
-        (FCOH_S, {"class_wise": False}),
-        (FCOH_C, {"relaxation": "discrete"}),
-    ):
-        hasher = method(8, random_state=0).fit(X, y)
-        parts = opened(to_bytes(hasher))
-        parts.hasher["object"] = "FCOH"
-        parts.hasher["parameters"].update(before | change)
-        (tmp_path / "model").write_bytes(sealed(parts))
-        loaded = hs.load(tmp_path / "model")
-        assert type(loaded) is method
-        assert hs.checks.state_of(loaded) == hs.checks.state_of(hasher)
-        assert loaded.get_params() == hasher.get_params()

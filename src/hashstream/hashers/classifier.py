@@ -23,7 +23,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
-from scipy.special import softmax
 
 from hashstream.hashers.base import OnlineHasher
 from hashstream.hashers.errors import DivergenceError
@@ -170,7 +169,7 @@ class ClassifierHash(OnlineHasher):
             centred = X - self.mean_
             self.energy_ += share * (float(np.einsum("ij,ij->", centred, centred)) / n - self.energy_)
             F = self._standardised(X)
-            error = softmax(F @ self.iterate_, axis=1)
+            error = softmax(F @ self.iterate_)
             error[np.arange(n), classes] -= 1
             self.iterate_ = self.iterate_ - dtype(self.learning_rate / n) * (F.T @ error)
             self.averaged_ += 1
@@ -208,8 +207,15 @@ class ClassifierHash(OnlineHasher):
     # ---- encoding
 
     def _project(self, X: np.ndarray) -> np.ndarray:
-        probability = softmax(self._standardised(X) @ self.weights_, axis=1)
+        probability = softmax(self._standardised(X) @ self.weights_)
         predicted = probability.argmax(axis=1)
         width = max(1, (self.weights_.shape[1] - 1).bit_length())
         bits = predicted[:, None] >> (np.arange(self.n_bits_) % width) & 1
         return np.where(bits == 1, 1, -1).astype(X.dtype) * probability.max(axis=1, keepdims=True)
+
+
+def softmax(scores: np.ndarray) -> np.ndarray:
+    """Softmax of each row; SciPy's takes several times as long."""
+    powers: np.ndarray = np.exp(scores - scores.max(axis=1, keepdims=True))
+    powers /= powers.sum(axis=1, keepdims=True)
+    return powers

@@ -13,6 +13,7 @@ from typing import Any, Protocol
 __all__ = ["Refresher"]
 
 FIRST_PAUSE, LONGEST_PAUSE = 0.1, 30.0  # seconds after a refresh has failed
+LONGEST_REST = 3600.0  # seconds after one that has not, however small the share of a core
 
 
 class Refreshable(Protocol):
@@ -41,6 +42,7 @@ class Refresher:
 
     def start(self, table: Refreshable) -> None:
         """Begin with the items that are stale already."""
+        self._running = threading.RLock()  # in a fork, the old one is held by a thread that is not there
         self._stopped, self._process = False, os.getpid()
         self._calls.put(None)
         self._thread = threading.Thread(
@@ -48,8 +50,14 @@ class Refresher:
         )
         self._thread.start()
 
-    def wake(self) -> None:
-        """Look for stale items: something was ingested."""
+    @property
+    def running(self) -> bool:
+        return not self._stopped
+
+    def wake(self, table: Refreshable) -> None:
+        """Look for stale items: something was ingested. In a fork of the process, begin again."""
+        if self._process != os.getpid() and not self._stopped:
+            self.start(table)
         self._calls.put(None)
 
     def stop(self) -> None:
@@ -82,14 +90,14 @@ class Refresher:
                     del table
                     self._pause(pause)
                     pause = min(2 * pause, LONGEST_PAUSE)
-                    self.wake()
+                    self._calls.put(None)
                     continue
                 self.error, pause = None, FIRST_PAUSE
                 spent = time.perf_counter() - start
                 del table
                 if done:
-                    self._pause(spent * (1 / self.share - 1))
-                    self.wake()
+                    self._pause(min(spent * (1 / self.share - 1), LONGEST_REST))
+                    self._calls.put(None)
 
     def _pause(self, seconds: float) -> None:
         """Wait, but not once it has to stop."""

@@ -19,7 +19,7 @@ from hashstream.hashers.validation import all_finite, check_count
 from hashstream.table.results import Items
 from hashstream.table.state.labels import label_at
 
-__all__ = ["FileIngest", "Progress", "Tally", "check_file_rows", "check_labels", "open_source"]
+__all__ = ["FileIngest", "Progress", "Tally", "check_file_rows", "check_sources", "open_source"]
 
 
 @dataclass
@@ -174,10 +174,13 @@ def open_source(
     return ArrayRows(str(file), data.X, y=data.y, dtype=dtype, text=text)
 
 
-def check_labels(hasher: OnlineHasher, sources: Iterable[RowSource]) -> None:
-    """ValueError, naming the file, where a hasher learns from labels and a file has none."""
+def check_sources(hasher: OnlineHasher, sources: Iterable[RowSource], *, learn: bool) -> None:
+    """ValueError, naming the file, where one has other features than the hasher, or no labels to learn from."""
     for source in sources:
-        if hasher.needs_labels and not source.has_labels:
+        d = getattr(hasher, "n_features_in_", source.d)
+        if source.d != d:
+            raise ValueError(f"{source.name} has {source.d} features per row, but the table has {d}")
+        if learn and hasher.needs_labels and not source.has_labels:
             raise ValueError(
                 f"{type(hasher).__name__} learns from labels, and {source.name} has none: name them (label, --label), "
                 "or store the rows without learning (learn=False, --no-learn)"

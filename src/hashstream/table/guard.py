@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import os
+import sys
 import threading
 import weakref
 from collections.abc import Callable
 from functools import wraps
+from types import CodeType, FrameType
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from hashstream.table.errors import TableError
 
-__all__ = ["Guarded", "change", "exclusively"]
+__all__ = ["Guarded", "change", "exclusively", "inside"]
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -60,7 +62,9 @@ class Guarded:
         if os.getpid() != self._process:
             self._open = False  # the rest is the parent's
             return
-        if self._lock._is_owned():  # this thread is in the middle of something: see `exclusively`
+        if (
+            self._lock._is_owned() or self._is_inside()
+        ):  # the handler of a signal: see `exclusively` and `inside`
             self._close_later = True
             return
         if self._write:
@@ -71,6 +75,18 @@ class Guarded:
             finally:
                 self._open = False
             self._closed = True
+
+    def _is_inside(self) -> bool:
+        """Whether this thread is in the middle of a method under `inside`, as the handler of a signal may find it.
+
+        The stack is asked: a note of our own may be lost to an interrupt.
+        """
+        frame: FrameType | None = sys._getframe(1)
+        while frame is not None:
+            if frame.f_code in _inside and frame.f_locals.get("self") is self:
+                return True
+            frame = frame.f_back
+        return False
 
     def _refuse_if_closed(self) -> None:
         if not self._open:
@@ -94,6 +110,7 @@ class Guarded:
         self._at_work, self._process = False, os.getpid()
 
 
+_inside: set[CodeType] = set()  # of methods under `inside`
 _in_memory: weakref.WeakSet[Guarded] = weakref.WeakSet()
 
 
@@ -104,6 +121,22 @@ def _after_fork() -> None:
 
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_after_fork)
+
+
+def inside(method: Method[P, R]) -> Method[P, R]:
+    """A method that takes other locks than the writer's. Where the handler of a signal asks to close the table then,
+    that is done when the method has returned: the writer may wait for such a lock, and `close` waits for the writer."""
+    _inside.add(method.__code__)
+
+    @wraps(method)
+    def calling(table: Any, /, *args: P.args, **kwargs: P.kwargs) -> R:
+        try:
+            return method(table, *args, **kwargs)
+        finally:
+            if table._close_later:
+                table.close()
+
+    return calling
 
 
 def exclusively(method: Method[P, R]) -> Method[P, R]:

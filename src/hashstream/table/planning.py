@@ -67,6 +67,7 @@ def plan_batch(
     """
     encoder, view, settings = model.encoder, state.view, storage.settings
     assert encoder is not None
+    _check_kind(state, batch.y)
     removed = np.sort(found[found >= 0]).astype(np.uint32)
     left, memory, refresh = view.without(removed), state.memory, False
     if batch.learned:
@@ -87,6 +88,15 @@ def plan_batch(
     keys = (view.column or column_of(kind_of(ids))).keys_of(ids)
     sample = state.sample.change(removed, added.first_slot, keys, batch.X, batch.y)
     return Plan(Change(sample, removed, tuple(recoded), added), batch, model, memory, taken)
+
+
+def _check_kind(state: State, y: np.ndarray | None) -> None:
+    """ValueError where labels are not of the kind of those in the sample: one per row, or rows of so many columns."""
+    held = next((label for label in state.sample.labels if label is not None), None)
+    if y is not None and held is not None and np.shape(held) != y.shape[1:]:
+        shapes = (np.shape(held), y.shape[1:])
+        kinds = [f"0/1 matrices of {shape[0]} columns" if shape else "one per row" for shape in shapes]
+        raise ValueError(f"the labels of this table are {kinds[0]}, but these are {kinds[1]}")
 
 
 def plan_refresh(state: State, storage: Storage, budget: int | None) -> Plan:

@@ -17,11 +17,11 @@ from numpy.typing import ArrayLike, DTypeLike
 from hashstream._machine import cores
 from hashstream.datasets.rows import RowSource
 from hashstream.hashers import LabelsLike, OnlineHasher
-from hashstream.hashers.labels import as_labels
+from hashstream.hashers.labels import as_labels, labelled
 from hashstream.hashers.validation import check_count, check_finite, check_rows, without_names
 from hashstream.table.errors import Overtaken, TableError
-from hashstream.table.files import FileIngest, Progress, Tally, check_labels, open_source
-from hashstream.table.guard import Guarded, change, exclusively
+from hashstream.table.files import FileIngest, Progress, Tally, check_sources, open_source
+from hashstream.table.guard import Guarded, change, exclusively, inside
 from hashstream.table.opening import open_storage
 from hashstream.table.planning import Plan, checked_batch, plan_batch, plan_refresh
 from hashstream.table.policies import Every, Policy
@@ -178,7 +178,7 @@ class HashTable(Guarded):
         model = state.model.learned(after) if learned else state.model
         self._store(ids, Batch(rows, labels, learned), model)
         if learned and self._refresher is not None:
-            self._refresher.wake()
+            self._refresher.wake(self)
 
     def ingest_files(
         self,
@@ -226,8 +226,7 @@ class HashTable(Guarded):
         }
         precision = np.dtype(getattr(hasher, "dtype_", np.float32 if dtype is None else dtype))
         sources = [open_source(file, dtype=precision, **columns) for file in files]
-        if learn:
-            check_labels(hasher, sources)
+        check_sources(hasher, sources, learn=learn)
         tell = progress or (lambda step: None)
         for step in work.run(sources):
             tell(step)
@@ -252,6 +251,9 @@ class HashTable(Guarded):
         labels = None if y is None else plain_labels(as_labels(y))
         if labels is not None:
             learner.check_labels(labels, len(rows))
+            known = labelled(labels, labels)[0]
+            if state.model.encoder is not None and len(known):
+                learner.label_book_.read(known)  # raises as learning would
         self._store(ids, Batch(rows, labels, learned=False), state.model)
 
     @change
@@ -459,6 +461,7 @@ class HashTable(Guarded):
         it would be waited for longer than it helps."""
         return max(1, cores() - self._at_work)
 
+    @inside
     def _labels_of(self, slots: np.ndarray, state: State) -> np.ndarray:
         """The labels of slots of any shape, each read once; object."""
         distinct, place = np.unique(slots, return_inverse=True)
@@ -470,6 +473,7 @@ class HashTable(Guarded):
 
     # ---- looking up
 
+    @inside
     def get(self, ids: ArrayLike | Sequence[int] | Sequence[str], *, features: bool = True) -> Items:
         """What the table holds of some items; KeyError where an id is not stored.
 
@@ -508,6 +512,7 @@ class HashTable(Guarded):
     def __len__(self) -> int:
         return len(self._state.view)
 
+    @inside
     def __contains__(self, one: Any) -> bool:
         if isinstance(one, (bool, np.bool_)) or not isinstance(one, (int, str, np.integer)):
             return False
@@ -578,6 +583,7 @@ class HashTable(Guarded):
             f"{len(view.versions)} versions{closed}>"
         )
 
+    @inside
     def stats(self) -> TableStats:
         """Items, versions, staleness, sizes and signs of drift."""
         self._refuse_if_forked()
@@ -622,6 +628,7 @@ class HashTable(Guarded):
         codes = check_codes(state, self._storage, sample) if self._storage.keep_features else 0
         return {"batches": batches, "rows": rows, "codes": codes}
 
+    @inside
     def snapshot(self, path: str | os.PathLike[str]) -> None:
         """Write a copy of the table, as of one commit, to a new folder; others may go on writing meanwhile."""
         self._refuse_if_forked()
@@ -641,13 +648,14 @@ class HashTable(Guarded):
     @contextmanager
     def paused(self) -> Iterator[None]:
         """Within the block, the policy refreshes nothing in the background."""
-        if self._refresher is not None:
-            self._refresher.stop()
+        running = self._refresher if self._refresher is not None and self._refresher.running else None
+        if running is not None:
+            running.stop()
         try:
             yield
         finally:
-            if self._refresher is not None and self._open:
-                self._refresher.start(self)
+            if running is not None and self._open:
+                running.start(self)
 
     def reload(self) -> bool:
         """For a table opened with `mode="read"`: see what was committed since; returns whether anything was.

@@ -67,12 +67,16 @@ class MemoryStorage(Storage):
         self._in_doubt = True
         if batch is None or change.added is None:
             return
+        added = change.added
         if self.keep_features:
             if self._segments is None:
                 self._segments = MemorySegments(batch.X.shape[1], batch.X.dtype)
-            self._segments.append(batch.X)
+            try:
+                self._segments.append(batch.X)
+            except MemoryError:  # before anything has changed
+                self._in_doubt = False
+                raise
             self._segments.settle()
-        added = change.added
         if batch.learned:  # as in a folder, where the first batch is checkpointed with its commit
             first = not self._batches or not self.keep_features
             self._since_checkpoint = 0 if first else self._since_checkpoint + len(batch.X)

@@ -72,5 +72,5 @@ def save_as_folder(source: Storage, path: Path, state: State, history: dict[str,
         empty = State.empty(state.model.hasher, state.sample.size)
         create_folder(part, empty, source.settings, keep_features=source.keep_features)
         with closing(FolderStorage(part, mode="write")) as target:
-            if state.view.n_slots:
+            if state.view.column is not None:
                 target.fill(source, state, history)

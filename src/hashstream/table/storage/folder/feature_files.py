@@ -47,7 +47,7 @@ class FeatureFiles:
         self.unsynced = 0
         self._folder, self._table, self._write, self._sync = folder, table, write, sync
         self._segment_bytes = segment_bytes
-        self._old: FileSegments | None = None  # that `replace` has replaced
+        self.replaced: FileSegments | None = None  # by `replace`, and not deleted yet
         self._opened = 0  # slots that were there when the files were opened
         self._verified: VerifiedBatches | None = None
         self._syncs = deque([FIRST_SYNC], 4)  # seconds that features took which were synced at once
@@ -170,16 +170,16 @@ class FeatureFiles:
         return self._files(shape, number, tidy=False)
 
     def replace(self, new: FileSegments | None) -> None:
-        """Go on with other files; the old ones are deleted by `delete_old`."""
+        """Go on with other files; the old ones are deleted by `delete_replaced`."""
         if new is not None:
             new.exclusive = False  # from now on, rows are appended in transactions
-        self._old, self.segments = self.segments, new
+        self.replaced, self.segments = self.segments, new
         self._verified, self._opened, self.unsynced = None, 0, 0
 
-    def delete_old(self) -> None:
-        if self._old is not None:
-            self._old.delete()
-            self._old = None
+    def delete_replaced(self) -> None:
+        if self.replaced is not None:
+            self.replaced.delete()
+            self.replaced = None
 
     # ---- reading
 

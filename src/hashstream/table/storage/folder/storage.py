@@ -283,8 +283,9 @@ class FolderStorage(Storage):
 
     def settled(self) -> None:
         self._database.settled()
-        with self._files:
-            self._features.delete_old()
+        if self._features.replaced is not None:
+            with self._files:  # not while `snapshot` copies them
+                self._features.delete_replaced()
 
     @property
     def in_doubt(self) -> bool:
