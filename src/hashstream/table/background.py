@@ -16,7 +16,7 @@ FIRST_PAUSE, LONGEST_PAUSE = 0.1, 30.0  # seconds after a refresh has failed
 
 
 class Refreshable(Protocol):
-    """What a `Refresher` needs of a table."""
+    """The part of a table that a `Refresher` uses."""
 
     def refresh(self, budget: int | None = None) -> int:
         """Re-encode at most `budget` stale items; how many there were."""
