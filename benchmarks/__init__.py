@@ -1,1 +1,1 @@
-"""What `hashstream perf NAME` runs: ratios measured in one run, never a test."""
+"""Benchmarks that `hashstream perf NAME` runs: ratios measured in one run, never a test."""

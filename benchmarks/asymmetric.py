@@ -1,4 +1,4 @@
-"""`hashstream perf asymmetric`: how much better answers are that weigh each bit by how sure the query is of it.
+"""`hashstream perf asymmetric`: the accuracy gained by weighting each bit by how sure the query is of it.
 
 MNIST as in the paper: FCOH learns from 20,000 rows, 69,000 are stored. Half of the 1,000 queries are asked of one
 table, by `search(Q, k)` and by `search(Q, k, asymmetric=True)`; ties go by insertion, in a random order. Mean

@@ -36,7 +36,7 @@ def fcoh_floor(X: np.ndarray, n_bits: int) -> Callable[[], object]:
 
 
 def lsh_floor(X: np.ndarray, n_bits: int) -> Callable[[], object]:
-    """Nothing is learned: one look at the features."""
+    """Nothing is learned: the features are read once."""
     return lambda: float(np.dot(X.ravel(), X.ravel()))
 
 

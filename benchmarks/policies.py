@@ -1,12 +1,12 @@
-"""`hashstream perf policies`: what refresh policies cost, and what they are worth.
+"""`hashstream perf policies`: the cost of refresh policies, and the accuracy they give.
 
-The same stream of 20,000 rows (4,000 with --quick), 100 at a time, through a table in memory for each policy, in three
-worlds: nothing changes (MNIST); new classes join, two at a time (MNIST); the classes drift away from where they were (a
-made stream). At ten looks, queries of the world of now are asked against all that is stored, by `HashTable.search`;
-cost is counted in codes made anew. All else is equal: FCOH, 32 bits, default settings.
+One stream of 20,000 rows (4,000 with --quick), in batches of 100, is ingested into a table in memory per policy, in
+three settings: nothing changes (MNIST); new classes join, two at a time (MNIST); the classes drift away from where they
+began (a synthetic stream). At ten checkpoints, queries drawn from the current distribution are searched among all
+stored items by `HashTable.search`; cost is counted in re-encoded codes. All else is equal: FCOH, 32 bits, defaults.
 
-Then, for every method: a table that is never refreshed, its codes compared like with like as `search` does, mixed (the
-query by the functions of now, whatever made the stored code), and after a refresh.
+Then, for every method: a table that is never refreshed, its codes compared like with like as `search` does, mixed
+(query encoded with the current hash functions, items with whichever version encoded them), and after a refresh.
 
 Rows and pictures go to docs/results/table-policies (with --quick nowhere).
 """
@@ -32,9 +32,9 @@ from hashstream.table import Commit, Eager, Every, Gated, HashTable, Lazy, Never
 
 OUT = Path(__file__).parents[1] / "docs" / "results" / "table-policies"
 BITS, BATCH, ASKED = 32, 100, 100
-LOOKS = 10
+CHECKPOINTS = 10
 LATER = 7  # batches after a round number, so that no policy is always seen when it has just refreshed
-AT_ONCE = 600  # rows of a batch where all methods are compared: so many need their feature maps to begin with
+AT_ONCE = 600  # rows per batch where all methods are compared: enough to warm up every feature map
 
 POLICIES: dict[str, tuple[Callable[[], Policy], int]] = {
     "Eager": (Eager, 1000),
@@ -47,13 +47,13 @@ POLICIES: dict[str, tuple[Callable[[], Policy], int]] = {
     "16 versions": (Never, 16),
     "Never": (Never, 1000),
 }
-"""Name -> policy, and the versions that may be alive: so many that only the policy counts, but for one entry, where
-nothing but the default limit of `HashTable.open` does anything."""
+"""Name -> policy and `max_versions`: so large that only the policy counts, except in one entry, where only the default
+limit of `HashTable.open` re-encodes anything."""
 
 
 @dataclass(frozen=True)
 class World:
-    """A stream, X (n, d) and y (n,), and what is asked after some of it: features and labels of queries."""
+    """A stream, X (n, d) and y (n,), and the queries after n of its rows: features and labels."""
 
     dataset: str
     protocol: str
@@ -65,7 +65,7 @@ class World:
 
 @dataclass
 class Course:
-    """What was seen of a policy: a list for each metric, one entry a look, and the rows learned by then."""
+    """Measurements of a policy: per metric a list with one entry per checkpoint, and the rows learned by then."""
 
     n: list[int] = field(default_factory=list)
     seen: dict[str, list[float]] = field(default_factory=dict)
@@ -86,7 +86,7 @@ def worlds(rows: int) -> list[World]:
         here = asked[np.isin(y[asked], y[joining[:n]])]
         return X[here], y[here]
 
-    made = datasets.Stream(rows, 128, 10, drift=1.0, seed=0)
+    drifting = datasets.Stream(rows, 128, 10, drift=1.0, seed=0)
     return [
         World(
             "mnist",
@@ -98,7 +98,11 @@ def worlds(rows: int) -> list[World]:
         ),
         World("mnist", "table-new-classes", "New classes join", X[joining], y[joining], arrived),
         World(
-            "stream", "table-drift", "Classes drift", *made.rows(0, rows), lambda n: made.queries(ASKED, at=n)
+            "stream",
+            "table-drift",
+            "Classes drift",
+            *drifting.rows(0, rows),
+            lambda n: drifting.queries(ASKED, at=n),
         ),
     ]
 
@@ -123,13 +127,13 @@ def mean_ap(hits: np.ndarray) -> float:
 
 
 def asked_of(table: HashTable, y: np.ndarray, Q: np.ndarray, q: np.ndarray) -> float:
-    """mAP of the table's own answers; an item's id is its place in y."""
+    """mAP of the table's own results; an item's id is its position in y."""
     _, ids = table.search(Q, len(table))
     return mean_ap(y[ids] == q[:, None])
 
 
 def mixed_of(table: HashTable, y: np.ndarray, Q: np.ndarray, q: np.ndarray) -> float:
-    """mAP where the query's code is of the functions of now and an item's of whatever made it."""
+    """mAP of queries encoded with the current hash functions and items with whichever version encoded them."""
     n = len(table)
     codes = table.get(np.arange(n), features=False).codes
     order = np.argsort(hamming.distances(table.hasher.transform(Q), codes), axis=1, kind="stable")
@@ -138,7 +142,7 @@ def mixed_of(table: HashTable, y: np.ndarray, Q: np.ndarray, q: np.ndarray) -> f
 
 def follow(world: World, make: Callable[[], Policy], versions: int) -> Course:
     course, rows = Course(), len(world.X)
-    every = rows // LOOKS
+    every = rows // CHECKPOINTS
     commits: list[Commit] = []
     hasher, spent = hs.FCOH(BITS, random_state=0), 0.0
     with HashTable.open(
@@ -171,10 +175,10 @@ def show(world: World, courses: dict[str, Course]) -> None:
     table = Table(title=f"{world.title} ({world.dataset}, {len(world.X):,} rows)", title_justify="left")
     table.add_column("policy")
     for head in (
-        "mAP at the\nlast look",
+        "mAP at the\nlast checkpoint",
         "mean\nover time",
-        "mixed, at the\nlast look",
-        "codes made anew\nfor each row",
+        "mixed, at the\nlast checkpoint",
+        "re-encoded codes\nper row",
         "seconds",
         "stale\non average",
         "updates behind\non average",

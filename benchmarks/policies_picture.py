@@ -1,4 +1,4 @@
-"""The picture of `hashstream perf policies`: answers over time, and answers against work, in each world."""
+"""The picture of `hashstream perf policies`: accuracy over time, and accuracy against work, in each setting."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 INK, PALE = "#222222", "#dddddd"
-LOOKS: dict[str, tuple[str, str, Any]] = {
+STYLES: dict[str, tuple[str, str, Any]] = {
     "Eager": ("#0b5fa5", "o", "-"),
     "Every(10)": ("#3aa0dc", "s", "-"),
     "Every(50)": ("#009e73", "D", "-"),
@@ -27,14 +27,14 @@ LOOKS: dict[str, tuple[str, str, Any]] = {
 
 
 class Seen(Protocol):
-    """What was seen of a policy in a world."""
+    """Measurements of a policy in one setting."""
 
     n: list[int]
     seen: dict[str, list[float]]
 
 
 def policies_picture(worlds: Mapping[str, Mapping[str, Seen]]) -> Figure:
-    """worlds: its title -> policy -> what was seen."""
+    """worlds : title of the setting -> policy -> measurements."""
     from matplotlib.figure import Figure
     from matplotlib.layout_engine import ConstrainedLayoutEngine
 
@@ -54,13 +54,13 @@ def policies_picture(worlds: Mapping[str, Mapping[str, Seen]]) -> Figure:
     handles, labels = grid[0][0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside lower center", ncols=len(labels), frameon=False, fontsize=9)
     figure.suptitle(
-        "How often codes are made anew, what it costs, and what it is worth\n",
+        "When to re-encode: the cost of each policy, and the accuracy it gives\n",
         x=0.01, ha="left", fontsize=13, fontweight="bold", color=INK, linespacing=1.6,
     )  # fmt: skip
     figure.text(
         0.01, 1 - 0.44 / figure.get_figheight(),
-        "FCOH, 32 bits, 100 rows at a time; 100 queries of the world of now against all that is stored. Area of a "
-        "mark: how many updates the mean code is behind.",
+        "FCOH, 32 bits, batches of 100 rows; 100 queries from the current distribution against all stored items. "
+        "Area of a mark: how many updates the mean code is behind.",
         fontsize=9, color="#555555", va="center",
     )  # fmt: skip
     return figure
@@ -68,7 +68,7 @@ def policies_picture(worlds: Mapping[str, Mapping[str, Seen]]) -> Figure:
 
 def _over_time(axes: Axes, title: str, courses: Mapping[str, Seen]) -> None:
     for name, course in courses.items():
-        colour, marker, line = LOOKS[name]
+        colour, marker, line = STYLES[name]
         axes.plot(
             course.n, course.seen["mAP"], color=colour, marker=marker, linestyle=line, linewidth=1.6, markersize=4.5,
             label=name, zorder=3,
@@ -83,7 +83,7 @@ def _over_time(axes: Axes, title: str, courses: Mapping[str, Seen]) -> None:
 def _against_work(axes: Axes, courses: Mapping[str, Seen]) -> None:
     quality = []
     for name, course in courses.items():
-        colour, marker, _ = LOOKS[name]
+        colour, marker, _ = STYLES[name]
         x, y = course.seen["recoded_rows"][-1] / course.n[-1], float(np.mean(course.seen["mAP"]))
         behind = float(np.mean(course.seen["updates_behind"]))
         axes.scatter(
@@ -93,7 +93,7 @@ def _against_work(axes: Axes, courses: Mapping[str, Seen]) -> None:
     axes.set_xscale("symlog", linthresh=0.1, linscale=0.5)
     axes.set_xlim(-0.03, 300)
     axes.set_xticks([0, 0.1, 1, 10, 100], ["0", "0.1", "1", "10", "100"])
-    axes.set_xlabel("codes made anew for each row ingested", fontsize=9, color=INK)
+    axes.set_xlabel("re-encoded codes per ingested row", fontsize=9, color=INK)
     low, high = min(quality), max(quality)
     pad = 0.12 * (high - low) or 0.01
     axes.set_ylim(low - pad, high + pad)

@@ -1,7 +1,7 @@
 """`hashstream perf scales`: mAP of FCOH and RidgeHash where the scale of the features moves within the stream, or
 single rows are far too long, against an untrained projection on the same data. Not a matter of speed.
 
-The features that are searched and that ask are at their own scale; only the stream that is learned from is spoilt, in
+Items and queries keep their own scale; only the stream that is learned from is distorted, in
 batches of 100 rows. scikit-learn's digits, and MNIST where it is at hand; 32 bits, means over seeds.
 """
 
@@ -23,7 +23,7 @@ Spoil = Callable[[np.ndarray, np.random.Generator], np.ndarray]
 
 
 def rows_times(factor: float) -> Spoil:
-    """Five rows of each thousand, times `factor`."""
+    """Five rows per thousand, times `factor`."""
 
     def spoil(X: np.ndarray, rng: np.random.Generator) -> np.ndarray:
         X = X.copy()

@@ -1,4 +1,4 @@
-"""`hashstream perf table`: what the live table adds to learning, writing, multiplying and searching alone.
+"""`hashstream perf table`: the live table compared with learning, writing, multiplying and searching alone.
 
 Every ratio is of one run, both sides in turn, BLAS on one thread. Ingest, refresh and latency work on a folder that
 syncs (durability="full"), below the folder for temporary files: on a disk, if the result is to mean anything. Files are
@@ -60,10 +60,10 @@ def scratch() -> Iterator[Path]:
 
 
 def refresh(folder: Path, n: int, quick: bool) -> Ratio:
-    """All codes made anew from the mapped file, and committed, against the bare product over the same file.
+    """All codes re-encoded from the mapped file and committed, compared with the bare product over the same file.
 
-    Between two rounds one item is ingested, so that all others are stale. The mean of all rounds: some of them draw the
-    log of changes together, which is part of the price.
+    Between two rounds one item is ingested, so that all others are stale. The mean of all rounds: some of them
+    checkpoint the items, which is part of the cost.
     """
     rng = np.random.default_rng(1)
     taken: dict[str, list[float]] = {"refresh": [], "X @ W": []}
@@ -95,7 +95,7 @@ def product(X: np.ndarray, W: np.ndarray) -> None:
 
 
 def search(table: HashTable, quick: bool, versions: int) -> list[Ratio]:
-    """One query at a time, another one each time, and 100 at once; against a search of the same codes alone."""
+    """One query at a time, a different one each time, and 100 at once; compared with a search of the codes alone."""
     view = table._state.view
     assert view.column is not None
     assert len(view.counts()) == versions

@@ -1,9 +1,9 @@
-"""Ingest against learning alone and a plain write of the same bytes, which is synced after every batch.
+"""Ingest compared with learning alone plus a plain write of the same bytes, synced after every batch.
 
 MNIST's shape: 784 features, ten classes, FCOH with 32 bits. The table writes features, ids, labels and codes with
 checksums into a log that survives a power loss, keeps ids unique and searchable, and refreshes by its policy; the
 other side learns, appends features, ids and labels to a file, and calls fsync. Batch by batch in turn, a whole stream,
-the sums of which are compared: refreshes and checkpoints come now and then, and count.
+the sums of which are compared: refreshes and checkpoints happen during the stream, and count.
 
 How long a sync takes differs from disk to disk, and some lie; `sync_times` says what it was here.
 """

@@ -1,11 +1,11 @@
-"""How long a search takes while another thread ingests and refreshes, against the same searches alone.
+"""Latency of a search while another thread ingests and refreshes, compared with the same searches alone.
 
 One query at a time, top-10, from one thread; the other thread ingests batches of 100 rows, durably, as fast as it can,
 and refreshes all items after every 20. The two share Python's global lock: a search holds it for some tens of
 microseconds and waits for it when the other thread has it, which is why the table works in pieces that let go of it
-(kernels, products, writes and syncs all do). They also share the cores, with everything else that runs on the machine:
-what of the wait is that is shown by a third kind of phase, beside a thread that only multiplies matrices, without the
-lock. Phases take turns; each percentile is the median of the phases of its kind. On a machine that is busy already the
+(kernels, products, writes and syncs all do). They also share the cores, with everything else that runs on the machine.
+A third kind of phase shows that share of the wait: searches while a thread only multiplies matrices, without the lock.
+Phases take turns; each percentile is the median of the phases of its kind. On a machine that is busy already the
 figures say more about its scheduler than about the table.
 """
 
@@ -66,7 +66,7 @@ class Multiplier(threading.Thread):
 def ratios(folder: Path, n: int, quick: bool) -> list[Ratio]:
     Q = clustered(np.random.default_rng(5), 1000, D)[0]
     seconds, rounds = (1.0, 1) if quick else (2.5, 5)
-    taken: dict[str, list[np.ndarray]] = {"alone": [], "beside products": [], "while writing": []}
+    taken: dict[str, list[np.ndarray]] = {"alone": [], "while multiplying": [], "while writing": []}
     batches = refreshed = 0
     with filled(folder / "latency", n, D, BITS, 1) as table:
         latencies(table, Q, 0.5)
@@ -74,9 +74,9 @@ def ratios(folder: Path, n: int, quick: bool) -> list[Ratio]:
         for _ in range(rounds):
             taken["alone"].append(latencies(table, Q, seconds))
             multiplier = Multiplier()
-            taken["beside products"].append(beside(multiplier, multiplier.enough, table, Q, seconds))
+            taken["while multiplying"].append(during(multiplier, multiplier.enough, table, Q, seconds))
             writer = Writer(table, first)
-            taken["while writing"].append(beside(writer, writer.enough, table, Q, seconds))
+            taken["while writing"].append(during(writer, writer.enough, table, Q, seconds))
             if writer.failed is not None:
                 raise writer.failed
             first = writer.first
@@ -93,11 +93,11 @@ def ratios(folder: Path, n: int, quick: bool) -> list[Ratio]:
         top = "while writing", times["while writing"]
         target = None if quick else at_most
         found.append(Ratio(work, top, ("alone", times["alone"]), at_most=target))
-        found.append(Ratio(work, top, ("beside products", times["beside products"])))
+        found.append(Ratio(work, top, ("while multiplying", times["while multiplying"])))
     return found
 
 
-def beside(
+def during(
     other: threading.Thread, enough: threading.Event, table: HashTable, Q: np.ndarray, seconds: float
 ) -> np.ndarray:
     """`latencies` while another thread is at work."""

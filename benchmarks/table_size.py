@@ -1,8 +1,8 @@
-"""Bytes of memory for an item beside its features, and seconds to open a large folder; each in a process of its own.
+"""Bytes of memory per item, features not included, and seconds to open a large folder; each in a process of its own.
 
-Memory is what a process has more of its own (anonymous pages; the mapped features are not) once a folder has been
-opened, searched, written to and asked for an id, and what `stats` says. Opening is `HashTable.open` alone, for writing,
-with the files in the page cache; the first search and the first look at an id come after it.
+Memory is the growth of the process's anonymous pages (the mapped features are not among them) once a folder has been
+opened, searched, written to and asked for an id, and the figure of `stats`. Opening is `HashTable.open` alone, for
+writing, with the files in the page cache; the first search and the first lookup of an id come after it.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ def ratios(folder: Path, quick: bool) -> list[Ratio]:
         seen = in_child(path)
         shutil.rmtree(path)
         console.print(
-            f"{n:,} items: made in {duration(made)}, opened in {duration(seen['open'])}, then the first search in "
-            f"{duration(seen['search'])} and the first id in {duration(seen['look'])}"
+            f"{n:,} items: created in {duration(made)}, opened in {duration(seen['open'])}, then the first search in "
+            f"{duration(seen['search'])} and the first id in {duration(seen['lookup'])}"
         )
         if n <= 1_000_000:
             for what, name in (("own", "of the process"), ("stats", "by stats()")):
                 if seen[what] is not None:
-                    amount = f"bytes an item, {n:,} items of {BITS} bits, {name}"
+                    amount = f"bytes per item, {n:,} items of {BITS} bits, {name}"
                     limit = None if quick else 1.0
                     top, bottom = ("held", seen[what] / n), ("allowed", 32.0)
                     found.append(Ratio(amount, top, bottom, at_most=limit, said=in_bytes))
@@ -54,7 +54,7 @@ def in_bytes(amount: float) -> str:
 
 
 def make(path: Path, n: int) -> float:
-    """A folder of n items; the seconds that it took."""
+    """Create a folder of n items; the seconds that it took."""
     start = time.perf_counter()
     rng = np.random.default_rng(6)
     hasher = hs.FCOH(BITS, random_state=0)
@@ -67,7 +67,7 @@ def make(path: Path, n: int) -> float:
 
 
 def in_child(path: Path) -> dict[str, Any]:
-    """What `child` says, in a fresh process."""
+    """The figures of `child`, from a fresh process."""
     code = f"from benchmarks.table_size import child; child({str(path)!r})"
     done = subprocess.run(
         [sys.executable, "-c", code],
@@ -83,7 +83,7 @@ def in_child(path: Path) -> dict[str, Any]:
 
 
 def child(path: str) -> None:
-    """Open, search, look, write; print a line of JSON. A small table comes first, with all that is loaded for it."""
+    """Open, search, look up an id, write; print a line of JSON. A small table first loads the modules."""
     rng = np.random.default_rng(7)
     with HashTable.open(None, hs.FCOH(BITS, random_state=0)) as small:
         small.ingest(np.arange(1000), *clustered(rng, 1000, D))
@@ -95,14 +95,14 @@ def child(path: str) -> None:
     table.search(rng.standard_normal((1, D), np.float32), 10)
     searched = time.perf_counter()
     assert 5 in table
-    looked = time.perf_counter()
+    looked_up = time.perf_counter()
     n = len(table)
     use(table, rng, n)
     after = own_bytes()
     seen = {
         "open": opened - clock,
         "search": searched - opened,
-        "look": looked - searched,
+        "lookup": looked_up - searched,
         "own": None if before is None or after is None else after - before,
         "stats": table.stats().memory_bytes,
     }

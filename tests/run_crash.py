@@ -139,7 +139,7 @@ def summary(kills: Kills, losses: Losses, outcome: Outcome, interrupts: Interrup
         f"Besides {kills.acknowledged} operations that were acknowledged, {kills.whole} under way were there whole and "
         f"{kills.undone} not at all. {kills.snapshots} snapshots.\n"
         f"{kills.threads} operations had a thread of their own, {kills.forks} forks were refused, and readers in other "
-        f"processes looked {kills.looks} times."
+        f"processes read the table {kills.reads} times."
     )
     for name in ("any moment", *failpoints.NAMES):
         print(f"  {kills.kills[name]:5d}  {name}")

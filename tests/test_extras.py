@@ -11,7 +11,19 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 
-EXTRAS = ("typer", "rich", "matplotlib", "PIL", "pandas", "pyarrow", "h5py", "onnxruntime", "onnx", "faiss")
+EXTRAS = (
+    "typer",
+    "rich",
+    "matplotlib",
+    "markdown_it",
+    "PIL",
+    "pandas",
+    "pyarrow",
+    "h5py",
+    "onnxruntime",
+    "onnx",
+    "faiss",
+)
 
 BLOCK = """
 import sys

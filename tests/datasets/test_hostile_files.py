@@ -85,14 +85,14 @@ def refused(call: Callable[[], Any], path: Path) -> str:
 
 @pytest.mark.parametrize("raw", HEADERS.values(), ids=HEADERS)
 def test_npy_headers(tmp_path: Path, raw: bytes) -> None:
-    path, beside = tmp_path / "a.npy", tmp_path / "a.labels.npy"
+    path, labels = tmp_path / "a.npy", tmp_path / "a.labels.npy"
     path.write_bytes(raw + X.tobytes())
     refused(lambda: load_file(path, labels=np.arange(20)), path)
     refused(lambda: list(open_rows(path).pieces(7)), path)
     np.save(path, X)
-    beside.write_bytes(raw + X.tobytes())
-    refused(lambda: load_file(path), beside)
-    refused(lambda: open_rows(path), beside)
+    labels.write_bytes(raw + X.tobytes())
+    refused(lambda: load_file(path), labels)
+    refused(lambda: open_rows(path), labels)
     archive = tmp_path / "a.npz"
     with zipfile.ZipFile(archive, "w") as file:
         file.writestr("x.npy", raw + X.tobytes())

@@ -167,7 +167,7 @@ def test_classes_arrive_in_turn(data: protocols.PreparedDataset) -> None:
         assert not set(stages[i]) & set(stages[j])
     assert set(y) == set(data.y)
     sizes = np.unique(y, return_counts=True)[1]
-    assert set(sizes) == {52}  # what the smallest class has beside its queries
+    assert set(sizes) == {52}  # rows of the smallest class that are not queries
     assert all(len(set(stage[:20])) == len(set(stage)) for stage in stages)  # mixed within a stage
     split = data.split(SEED)
     X, labels = data.X[split.retrieval], data.y[split.retrieval]

@@ -229,13 +229,13 @@ FILES: dict[str, Callable[[], list[bytes]]] = {
 
 
 def write(path: Path, kind: str, rng: random.Random, whole: bool) -> None:
-    """A file of a kind, altered unless it is to be whole, and what belongs beside it."""
+    """A file of a kind, altered unless it is to be whole, and the file of labels that belongs to it."""
     raw = rng.choice(valid(kind))
     if kind == "npy":
-        beside = _npy(arrays()[rng.choice((1, 2, 3))])
+        labels = _npy(arrays()[rng.choice((1, 2, 3))])
         if not whole and rng.random() < 0.3:  # the features stay as they are
-            beside, whole = MUTATORS["npy"](beside, rng), True
-        path.with_suffix(".labels.npy").write_bytes(beside)
+            labels, whole = MUTATORS["npy"](labels, rng), True
+        path.with_suffix(".labels.npy").write_bytes(labels)
     path.write_bytes(raw if whole else MUTATORS[kind](raw, rng))
 
 

@@ -55,7 +55,7 @@ def run(
 ) -> Counts:
     """Try `count` cases, or as many as `seconds` allow (both: whichever ends first; neither: 1,000 cases).
 
-    module : of the fuzzer, by name. environment : variables that its processes have beside this one's.
+    module : of the fuzzer, by name. environment : variables that its processes have in addition to this one's.
     """
     if seconds is None and count is None:
         count = 1000

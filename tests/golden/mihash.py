@@ -80,16 +80,16 @@ def learn(fixture: dict[str, np.ndarray], name: str) -> None:
     snapshots = dict(zip(fixture["snapat"].ravel().tolist(), fixture["Wsnap"], strict=True))
     last = max(snapshots)
     reservoirs = {re.sub(r"R_[A-Z]+_", "", key) for key in fixture if key.startswith("R_")}
-    looks = {at: last if at == "final" else int(at) for at in sorted(reservoirs)}
+    checkpoints = {at: last if at == "final" else int(at) for at in sorted(reservoirs)}
     done = 0
-    for step in sorted({*snapshots, *looks.values()}):
+    for step in sorted({*snapshots, *checkpoints.values()}):
         hasher.partial_fit(X[done:step], y[done:step])
         done = step
         if step in snapshots:
             np.testing.assert_allclose(
                 hasher.projection_, snapshots.pop(step), rtol=0, atol=TOLERANCE, err_msg=f"{name}: W {step}"
             )
-        for at in [at for at, after in looks.items() if after == step]:
+        for at in [at for at, after in checkpoints.items() if after == step]:
             compare_reservoir(hasher, fixture, at, f"{name}: reservoir after {step}")
     assert not snapshots
 

@@ -1,6 +1,6 @@
 """Every fixture in the folder that HASHSTREAM_GOLDEN names, compared number by number.
 
-A fixture is `<prefix>_<anything>.npz`, or `<prefix>.npz`. It is compared by `<prefix>.py` beside this file,
+A fixture is `<prefix>_<anything>.npz`, or `<prefix>.npz`. It is compared by `<prefix>.py` next to this file,
 by a function that asserts:
 
     def check(fixture: dict[str, np.ndarray], name: str) -> None

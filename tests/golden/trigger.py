@@ -9,7 +9,7 @@ import re
 
 import numpy as np
 
-from hashstream.hashers.mutual_information import reservoir_mutual_information
+from hashstream.hashers.mutual_information import sample_mutual_information
 
 TOLERANCE = 1e-9
 
@@ -22,5 +22,5 @@ def check(fixture: dict[str, np.ndarray], name: str) -> None:
     )
     for number in numbers:
         bits = np.atleast_2d(fixture[f"H{number}"]) > 0
-        found = reservoir_mutual_information(np.packbits(bits, axis=1), labels, n_bits=bits.shape[1])
+        found = sample_mutual_information(np.packbits(bits, axis=1), labels, n_bits=bits.shape[1])
         np.testing.assert_allclose(found, fixture[f"mi{number}"], rtol=0, atol=TOLERANCE, err_msg=name)

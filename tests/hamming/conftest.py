@@ -13,7 +13,7 @@ from hashstream.hamming import _kernel, _twin
 
 @pytest.fixture(params=["vector C", "portable C", "NumPy"])
 def engine(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[ModuleType]:
-    """`_kernel` with its vector paths, without them, or `_twin`; also behind the public functions."""
+    """`_kernel` with its vector paths, without them, or `_twin`; also as the engine of the public functions."""
     chosen = _twin if request.param == "NumPy" else _kernel
     if chosen is _kernel and not _kernel.available():
         pytest.skip("installed without a C compiler")

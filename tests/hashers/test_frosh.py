@@ -32,7 +32,7 @@ def test_transform_is_the_hadamard_matrix(q: int) -> None:
 
 @pytest.mark.parametrize("n", [64, 50])
 def test_compression_has_no_bias(n: int) -> None:
-    """The mean of (Phi A)^T (Phi A) over many draws goes to A^T A, with and without rows of zeros behind A."""
+    """The mean of (Phi A)^T (Phi A) over many draws goes to A^T A, with and without rows of zeros after A."""
     rng = np.random.default_rng(0)
     A = rng.standard_normal((n, 4))
     draws = np.array([(P := compress(A, 10, rng)).T @ P for _ in range(4000)])

@@ -259,7 +259,7 @@ def test_arrays_without_a_dimension_are_labels() -> None:
 
 
 def test_labels_that_numpy_would_merge() -> None:
-    """Enumerations, by what `str` says of them; whole numbers beside pandas.NA, by way of floats."""
+    """Enumerations, by what `str` says of them; whole numbers mixed with pandas.NA, by way of floats."""
 
     class Animal(str, enum.Enum):  # noqa: UP042 (StrEnum has another `str`)
         CAT = "cat"

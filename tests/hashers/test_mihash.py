@@ -72,7 +72,7 @@ def test_gradient_equals_the_loops(r: int, K: int, related: str) -> None:
 
 
 def test_learning_raises_the_mutual_information_of_codes() -> None:
-    from hashstream.hashers.mutual_information import reservoir_mutual_information
+    from hashstream.hashers.mutual_information import sample_mutual_information
 
     X, y = unit_stream(3000, classes=6)
     hasher = MIHash(24, reservoir_size=300, random_state=0)
@@ -80,10 +80,10 @@ def test_learning_raises_the_mutual_information_of_codes() -> None:
     for start in range(0, 3000, 1000):
         hasher.partial_fit(X[start : start + 1000], y[start : start + 1000])
         codes = hasher.transform(hasher.reservoir_)
-        scores.append(reservoir_mutual_information(codes, hasher.reservoir_labels_, n_bits=24))
+        scores.append(sample_mutual_information(codes, hasher.reservoir_labels_, n_bits=24))
     random = hs.LSH(24, random_state=0).fit(X).transform(hasher.reservoir_)
     assert scores[-1] > scores[0]
-    assert scores[-1] > 1.5 * reservoir_mutual_information(random, hasher.reservoir_labels_, n_bits=24)
+    assert scores[-1] > 1.5 * sample_mutual_information(random, hasher.reservoir_labels_, n_bits=24)
 
 
 # ---- the compiled steps and their twin
@@ -174,7 +174,7 @@ def test_cuts_do_not_matter(monkeypatch, native: bool) -> None:
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 def test_projections_follow_w(dtype: type) -> None:
-    """What is kept of the reservoir's projections is X W, however long ago they were made anew."""
+    """The stored projections of the reservoir are X W, however long ago they were recomputed."""
     X, y = unit_stream(1999, d=30)
     hasher = MIHash(24, reservoir_size=200, random_state=0).fit(X.astype(dtype), y)
     expected = hasher.reservoir_ @ hasher.projection_

@@ -8,7 +8,7 @@ from math import log2
 import numpy as np
 import pytest
 
-from hashstream.hashers.mutual_information import gate, has_moved, reservoir_mutual_information
+from hashstream.hashers.mutual_information import gate, has_moved, sample_mutual_information
 
 
 def slow_mutual_information(bits: np.ndarray, related: np.ndarray) -> float:
@@ -35,7 +35,7 @@ def test_equals_the_loops(n: int, classes: int, n_bits: int) -> None:
     rng = np.random.default_rng(n + n_bits)
     bits, labels = rng.random((n, n_bits)) > 0.4, rng.integers(classes, size=n)
     expected = slow_mutual_information(bits, labels[:, None] == labels)
-    found = reservoir_mutual_information(np.packbits(bits, axis=1), labels, n_bits=n_bits)
+    found = sample_mutual_information(np.packbits(bits, axis=1), labels, n_bits=n_bits)
     assert found == pytest.approx(expected, abs=1e-12)
 
 
@@ -43,34 +43,34 @@ def test_shared_labels() -> None:
     rng = np.random.default_rng(0)
     bits, Y = rng.random((30, 12)) > 0.5, rng.random((30, 6)) > 0.7
     expected = slow_mutual_information(bits, (Y.astype(int) @ Y.T.astype(int)) > 0)
-    found = reservoir_mutual_information(np.packbits(bits, axis=1), Y, n_bits=12)
+    found = sample_mutual_information(np.packbits(bits, axis=1), Y, n_bits=12)
     assert found == pytest.approx(expected, abs=1e-12)
 
 
 def test_labels_are_names() -> None:
     rng = np.random.default_rng(0)
     codes, labels = rng.integers(256, size=(50, 2), dtype=np.uint8), rng.integers(4, size=50)
-    by_number = reservoir_mutual_information(codes, labels)
-    assert by_number == reservoir_mutual_information(codes, np.array(["ant", "bee", "cat", "dog"])[labels])
+    by_number = sample_mutual_information(codes, labels)
+    assert by_number == sample_mutual_information(codes, np.array(["ant", "bee", "cat", "dog"])[labels])
     odd = np.array([("a",), 7, "b", "c", 0], dtype=object)
-    assert by_number == reservoir_mutual_information(codes, odd[labels])
+    assert by_number == sample_mutual_information(codes, odd[labels])
 
 
 def test_what_it_says() -> None:
     """One class, or one code for all, tells nothing; one code for each class tells all there is, H(C)."""
     labels = np.arange(40) % 4
-    assert reservoir_mutual_information(np.zeros((40, 1), np.uint8), labels) == 0
-    assert reservoir_mutual_information(np.arange(40, dtype=np.uint8)[:, None], np.zeros(40)) == 0
+    assert sample_mutual_information(np.zeros((40, 1), np.uint8), labels) == 0
+    assert sample_mutual_information(np.arange(40, dtype=np.uint8)[:, None], np.zeros(40)) == 0
     own = np.array([0b00000000, 0b11110000, 0b00001111, 0b10101010], np.uint8)[labels][:, None]
     everything = -(0.25 * log2(0.25) + 0.75 * log2(0.75))
-    assert reservoir_mutual_information(own, labels) == pytest.approx(everything)
+    assert sample_mutual_information(own, labels) == pytest.approx(everything)
 
 
 def test_bad_input() -> None:
     with pytest.raises(ValueError, match="empty"):
-        reservoir_mutual_information(np.zeros((0, 1), np.uint8), [])
+        sample_mutual_information(np.zeros((0, 1), np.uint8), [])
     with pytest.raises(ValueError, match="3 query labels"):
-        reservoir_mutual_information(np.zeros((3, 1), np.uint8), [1, 2])
+        sample_mutual_information(np.zeros((3, 1), np.uint8), [1, 2])
 
 
 def test_the_rule() -> None:

@@ -1,4 +1,4 @@
-"""OSH: boosting against the loop that looks at W again for every bit, the published behaviour, and the contract."""
+"""OSH: boosting against the loop that reads W again for every bit, the published behaviour, and the contract."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def unit_stream(n: int, d: int = 20, classes: int = 5, seed: int = 0) -> tuple[n
 
 
 def slow(X: np.ndarray, B: np.ndarray, W: np.ndarray, eta: float, boost: bool) -> np.ndarray:
-    """As printed: the margins of the bits before are taken from W anew, O(r^2 d) a sample."""
+    """As printed: the margins of the bits before are computed from W again, O(r^2 d) per sample."""
     W = W.copy()
     for x, y in zip(X, B, strict=True):
         for j in range(W.shape[1]):

@@ -151,7 +151,7 @@ def test_powers_of_two_change_nothing(method) -> None:
     still = method(24, random_state=0).partial_fit(X[:300], y[:300]).partial_fit(X[300:600], y[300:600])
     moved = method(24, random_state=0).partial_fit(X[:300], y[:300])
     moved.partial_fit(X[300:600] * np.float32(2.0**40), y[300:600])
-    if method is hs.RidgeHash:  # its ridge weighs less beside rows of the current scale
+    if method is hs.RidgeHash:  # its ridge weighs less compared with rows of the current scale
         np.testing.assert_array_equal(moved.gram_, still.gram_)
         np.testing.assert_array_equal(moved.class_sums_, still.class_sums_)
     else:
@@ -253,7 +253,7 @@ def test_ridge_is_exact_for_the_rows_as_rescaled() -> None:
 
 
 def test_a_dark_end_does_not_make_the_ridge_heavy() -> None:
-    """`ridge` weighs what it would beside the longest rows, as it does where rows are not rescaled."""
+    """`ridge` weighs what it would compared with the longest rows, as it does where rows are not rescaled."""
     X, y = classes(0)
     plain = hs.RidgeHash(32, random_state=0).fit(X[:900], y[:900])
     dark = hs.RidgeHash(32, random_state=0).fit(X[:900], y[:900])

@@ -257,7 +257,7 @@ def test_areas_are_means_of_whole_curves(tmp_path: Path) -> None:
     assert found is not None
     points = [[score(one.label, "mAP", 64, run, n) for n in range(2_000, 20_001, 2_000)] for run in (0, 1)]
     assert found.runs == pytest.approx([mean(run) for run in points])
-    # a run without its last look has no area, and is left out
+    # a run without its last checkpoint has no area, and is left out
     study.results.rows[:] = [r for r in study.results.rows if (r["run"], r["n_train"]) != (1, 20_000)]
     again = area(replace(study, _found={}, _read=[0]), one, 64, {n: ("mAP", n) for n in study.checkpoints})
     assert again is not None

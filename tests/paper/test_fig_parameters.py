@@ -46,7 +46,7 @@ def test_one_parameter_moves_at_a_time(tmp_path: Path) -> None:
     study = small_study(tmp_path, name="mnist", runs=2)
     found = points(study)
     assert len(found) == len(READINGS) * sum(map(len, grid(study).values()))
-    assert max(grid(study)["batch_size"]) == 200  # rows between two looks
+    assert max(grid(study)["batch_size"]) == 200  # rows between two checkpoints
     digits = replace(study, data=replace(study.data, setting=SETTINGS["digits"]))
     assert grid(digits)["batch_size"] == (100,)
     mnist = replace(study, data=replace(study.data, setting=SETTINGS["mnist"]))

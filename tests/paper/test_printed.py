@@ -65,12 +65,12 @@ def test_seconds_of_tables_are_whole_numbers_of_rebuilds() -> None:
 
 
 def test_lookup_finds_all_kinds_of_figures_and_nothing_else() -> None:
-    look = printed.printed
-    assert look("cifar10", "BSODH", "precision@H2", 128) == 0.602
-    assert look("mnist", "SketchHash", "mAP", 48) == 0.369
-    assert look("mnist", "FCOH", "mAP", 64, 2_000) == 0.689
-    assert look("places205", "FCOH lambda1=0", "mAP@1000", 32) == 0.099
-    assert look("cifar10", "MIHash", "hash function seconds", 32) == 120.10
+    value = printed.printed
+    assert value("cifar10", "BSODH", "precision@H2", 128) == 0.602
+    assert value("mnist", "SketchHash", "mAP", 48) == 0.369
+    assert value("mnist", "FCOH", "mAP", 64, 2_000) == 0.689
+    assert value("places205", "FCOH lambda1=0", "mAP@1000", 32) == 0.099
+    assert value("cifar10", "MIHash", "hash function seconds", 32) == 120.10
     for nothing in (
         ("mnist", "SketchHash", "mAP", 64),
         ("mnist", "FCOH", "mAP", 24),
@@ -86,7 +86,7 @@ def test_lookup_finds_all_kinds_of_figures_and_nothing_else() -> None:
         ("", "FCOH", "mAP", 32),
         ("digits", "FCOH", "hash table seconds", 32),
     ):
-        assert look(*nothing) is None, nothing
+        assert value(*nothing) is None, nothing
 
 
 def test_ablations_lie_below_the_whole_method() -> None:
@@ -106,7 +106,7 @@ def test_every_figure_is_the_one_of_the_paper_s_tables() -> None:
         pytest.skip("HASHSTREAM_GOLDEN is not set: the transcription of the paper's tables is not at hand")
     path = Path(golden).parent / "paper" / "tables.csv"
     if not path.is_file():
-        pytest.skip("there is no transcription of the paper's tables beside HASHSTREAM_GOLDEN")
+        pytest.skip("there is no transcription of the paper's tables next to HASHSTREAM_GOLDEN")
     with path.open() as file:
         rows = list(csv.DictReader(file))
     assert len(rows) > 300

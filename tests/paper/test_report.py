@@ -285,7 +285,7 @@ def test_every_method_has_a_style_of_its_own() -> None:
     ours = [name for name in methods() if methods()[name].__module__.startswith("hashstream.")]
     assert set(ours) <= set(pictures.COLOURS)
     assert len({pictures.COLOURS[name] for name in ours}) == len(ours)
-    looks = {(pictures.style(name).colour, pictures.style(name).marker) for name in ours}
-    assert len(looks) == len(ours)
+    styles = {(pictures.style(name).colour, pictures.style(name).marker) for name in ours}
+    assert len(styles) == len(ours)
     assert pictures.style("FCOH (paper)").dashes != pictures.style("FCOH (auto)").dashes
     assert pictures.style("Somebody's").colour.startswith("#")

@@ -147,7 +147,7 @@ def test_the_paper_s_seconds_stand_only_beside_its_data(tmp_path: Path, name: st
 
 
 def test_rebuilds_are_of_the_batches_that_were_fed(tmp_path: Path) -> None:
-    study = timed(tmp_path, "mnist")  # a look after every 200 rows, BSODH's batches have 2,000
+    study = timed(tmp_path, "mnist")  # a checkpoint after every 200 rows, BSODH's batches have 2,000
     found = {t.title: t for t in times(study)}
     assert found["BSODH"].rebuilds == 3
     assert found["FCOH (paper)"].rebuilds == 6

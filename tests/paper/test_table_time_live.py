@@ -67,19 +67,19 @@ def test_eager_answers_as_codes_made_in_one_go(
     assert found["Eager"][until]["mAP"] == pytest.approx(scores["mAP"], abs=1e-12)
 
 
-def test_eager_s_codes_are_those_of_the_functions_of_now(
+def test_eager_s_codes_are_those_of_the_current_functions(
     monkeypatch: pytest.MonkeyPatch, digits: evaluate.PreparedDataset
 ) -> None:
     seen: list[tuple[np.ndarray, np.ndarray, np.ndarray]] = []
 
-    def look(table: Any, data: evaluate.PreparedDataset, queries: np.ndarray, measure: str) -> float:
+    def answers(table: Any, data: evaluate.PreparedDataset, queries: np.ndarray, measure: str) -> float:
         rows = data.split(0).retrieval
         assert len(table) == len(rows)
         held = table.get(rows, features=False)
         seen.append((held.codes, table.hasher.transform(data.X[rows]), held.versions))
         return 0.0
 
-    monkeypatch.setattr(live, "answers", look)
+    monkeypatch.setattr(live, "answers", answers)
     live.run_policy(make, "Eager", digits, 0, COURSE)
     assert len(seen) == 5
     for codes, expected, versions in seen:
@@ -115,13 +115,13 @@ def test_lazy_rests_while_queries_are_asked(
 
         return opened(*args, on_commit=count, **options)
 
-    def look(table: Any, data: evaluate.PreparedDataset, queries: np.ndarray, measure: str) -> float:
+    def answers(table: Any, data: evaluate.PreparedDataset, queries: np.ndarray, measure: str) -> float:
         before = recoded[0]
         time.sleep(0.02)  # 1,600 codes take a fraction of a millisecond
         counts.append((before, recoded[0]))
         return 0.0
 
-    monkeypatch.setattr(live, "answers", look)
+    monkeypatch.setattr(live, "answers", answers)
     monkeypatch.setattr(live.HashTable, "open", counted)
     figures = live.run_policy(make, "Lazy", digits, 0, COURSE)[1_500]
     assert len(counts) == 5

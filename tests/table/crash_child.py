@@ -266,8 +266,8 @@ def meddle(table: HashTable, operation: Operation, Q: np.ndarray) -> str:
 
 
 def read(path: Path, Q: np.ndarray, tell: Callable[[str], object]) -> None:
-    """Look at a table that another process writes, until somebody ends this one: every state has to be right in itself,
-    and none older than the one before. Tells of each look, and of what was wrong."""
+    """Read a table that another process writes, until somebody ends this one: every state has to be right in itself,
+    and none older than the one before. Reports each read, and what was wrong."""
     reader, commits = None, -1
     while True:
         try:
@@ -284,7 +284,7 @@ def read(path: Path, Q: np.ndarray, tell: Callable[[str], object]) -> None:
             except KeyError as error:  # an id that is gone by then
                 wrong = [str(error)]
             if reader.stats().commits == before:  # `get` and `check` may move it
-                tell(f"wrong {wrong}" if wrong else "look")
+                tell(f"wrong {wrong}" if wrong else "read")
         except TableError as error:
             if HashTable.exists(path) and "is not a table" not in str(error):
                 tell(f"wrong {error}")

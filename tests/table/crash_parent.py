@@ -46,7 +46,7 @@ class Kills:
     snapshots: int = 0
     forks: int = 0  # that were refused
     threads: int = 0  # operations in a thread of their own
-    looks: int = 0  # of readers in processes of their own, each right in itself
+    reads: int = 0  # by readers in processes of their own, each consistent in itself
     failures: list[str] = field(default_factory=list)
 
     def add(self, other: Kills) -> None:
@@ -165,7 +165,7 @@ class Story:
         for line in read_lines(pipe):
             if line.startswith(("wrong", "error")):
                 raise Unequal(f"a reader: {line}")
-            self.found.looks += 1
+            self.found.reads += 1
         os.close(pipe)
         os.waitpid(reader, 0)
 
@@ -194,9 +194,9 @@ class Story:
         shutil.copytree(self.path, copy)
         with warnings.catch_warnings():
             warnings.simplefilter("error")  # such as: learning again gave other bits
-            found = self.look(copy)
+            found = self.inspect(copy)
             if self.rng.random() < 0.3:
-                reader = self.look(self.path, mode="read")
+                reader = self.inspect(self.path, mode="read")
                 if wrong := differences(reader, found, lazy=self.world.lazy):
                     raise Unequal(f"a reader sees another table than a writer: {wrong}")
         kept = ("table.sqlite", "commit-marker", "lock")
@@ -226,14 +226,14 @@ class Story:
         assert self.reference is not None
         return differences(found, fingerprint(self.reference, self.world.queries), lazy=self.world.lazy)
 
-    def look(self, path: Path, mode: str = "write") -> dict[str, Any]:
+    def inspect(self, path: Path, mode: str = "write") -> dict[str, Any]:
         """The fingerprint of a folder, which must also be right in itself."""
         if mode == "read":
             table = HashTable.open(path, mode="read")
         else:
             table = self.world.open(path)
             if table._refresher is not None:
-                table._refresher.stop()  # it would go on while we look
+                table._refresher.stop()  # it would go on meanwhile
         with table:
             found = fingerprint(table, self.world.queries)
             if wrong := wrong_answers(table, self.world.queries):
@@ -257,20 +257,20 @@ class Story:
 
     def judge_snapshot(self, path: Path) -> None:
         if path.exists():
-            if wrong := self.compared(self.look(path)):
+            if wrong := self.compared(self.inspect(path)):
                 raise Unequal(f"snapshot {path.name} is another table: {wrong}")
             self.found.snapshots += 1
         elif self.done in self.results:
             raise Unequal(f"snapshot {path.name} was acknowledged, but is not there")
 
     def finish(self) -> None:
-        """The rest of the operations, in this process, and a last look."""
+        """The rest of the operations, in this process, and a last comparison."""
         table = self.world.open(self.path)
         for operation in self.world.operations[self.done :]:
             table, _ = self.world.apply(table, operation, self.snapshots)
         table.close()
         self.advance(len(self.world.operations))
-        if wrong := self.compared(self.look(self.path)):
+        if wrong := self.compared(self.inspect(self.path)):
             raise Unequal(f"at the end {wrong} are others")
 
 

@@ -146,19 +146,19 @@ class Story:
     def judged(self, table: HashTable, wanted: list[dict[str, Any]]) -> HashTable:
         """The table, opened again where it asks for it, which is one of those."""
         try:
-            self.look(table)
+            self.inspect(table)
         except TableError as error:
             if "reopen the table" not in str(error):
                 raise
             self.found.reopened += 1
             table = self.reopened(table)
-            self.look(table)
+            self.inspect(table)
         wrong = [differences(self.seen, one, self.world.lazy) for one in wanted]
         if all(wrong):
             raise Unequal(f"it is none of the tables that it may be: {wrong}")
         return table
 
-    def look(self, table: HashTable) -> None:
+    def inspect(self, table: HashTable) -> None:
         table._refuse_if_torn()
         with table._lock:  # or a thread in the background would change it meanwhile
             self.seen = fingerprint(table, self.world.queries)

@@ -232,11 +232,11 @@ class Story:
             self.found.no_table += 1
             return None
         try:
-            found = self.look(self.left / "table")
+            found = self.inspect(self.left / "table")
             for index in done:
                 operation = self.world.operations[index]
                 if operation.name == "snapshot" and self.rng.random() < 0.2:
-                    copied = self.look(self.left / "snapshots" / str(operation.argument))
+                    copied = self.inspect(self.left / "snapshots" / str(operation.argument))
                     if wrong := self.reference.others(copied, index):
                         raise AssertionError(f"snapshot {operation.argument} is another table: {wrong}")
                     self.found.snapshots += 1
@@ -259,9 +259,9 @@ class Story:
         )
         return None
 
-    def look(self, path: Path) -> dict[str, Any]:
+    def inspect(self, path: Path) -> dict[str, Any]:
         """The fingerprint of a folder after the machine has started again; the folder itself stays as it is."""
-        copy = self.base / "looked at"
+        copy = self.base / "inspected"
         shutil.rmtree(copy, ignore_errors=True)
         shutil.copytree(path, copy)
         with (

@@ -2,8 +2,8 @@
 
     python -m tests.table.process_child seed path readers
 
-A reader opens the folder, looks, reloads and looks again, takes copies, and sometimes opens it again; every look is
-`[commits, digest]`. What they may have seen is known to whoever does the same operations again.
+A reader opens the folder, observes it, reloads, observes again, takes snapshots, and sometimes opens it again; every
+observation is `[commits, digest]`. The parent applies the same operations to know which ones are right.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from tests.table.fingerprints import digest, fingerprint
 
 from hashstream.table import HashTable
 
-LEAST = 12  # looks of a reader
+LEAST = 12  # observations per reader
 PAUSE = 0.005  # between two operations, for the others on few cores
 
 
-def look(table: HashTable, Q: np.ndarray) -> list[object] | None:
+def observe(table: HashTable, Q: np.ndarray) -> list[object] | None:
     """Commits so far, and a digest of everything; None where the table moved meanwhile, as `get` may make it."""
     commits = table.stats().commits
     try:
@@ -57,29 +57,29 @@ def read(
     rng = np.random.default_rng([world.seed, number])
     while not (path / "table.sqlite").exists():
         time.sleep(0.001)
-    table, looks, last = HashTable.open(path, mode="read"), 0, -1
+    table, observed, last = HashTable.open(path, mode="read"), 0, -1
     while True:
         ended = done.exists()
         table.reload()
-        seen = look(table, world.queries)
+        seen = observe(table, world.queries)
         if seen is not None:
             assert isinstance(seen[0], int)
             assert seen[0] >= last, "it has gone back"
-            last, looks = seen[0], looks + 1
+            last, observed = seen[0], observed + 1
             say(json.dumps({"seen": seen}))
         what = rng.random()
         if what < 0.15:
             table.check()
             say(json.dumps({"checked": table.stats().commits}))
         elif what < 0.3:
-            copied = copies / f"{number}-{len(list(copies.iterdir()))}-{looks}"
+            copied = copies / f"{number}-{len(list(copies.iterdir()))}-{observed}"
             table.snapshot(copied)
             with HashTable.open(copied, mode="read") as copy:
-                say(json.dumps({"copied": look(copy, world.queries)}))
+                say(json.dumps({"copied": observe(copy, world.queries)}))
         elif what < 0.45:
             table.close()
             table = HashTable.open(path, mode="read")
-        if ended and looks >= LEAST:
+        if ended and observed >= LEAST:
             break
     table.close()
 

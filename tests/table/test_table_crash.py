@@ -54,7 +54,7 @@ def test_what_was_acknowledged_survives_kills_and_the_rest_is_whole_or_absent(
     assert kills["snapshots"] > 0
     assert kills["forks"] > 10
     assert kills["threads"] > SEEDS
-    assert kills["looks"] > 10
+    assert kills["reads"] > 10
 
 
 def test_every_fail_point_has_killed(figures: dict[str, Any]) -> None:

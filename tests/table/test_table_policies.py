@@ -13,7 +13,7 @@ from tests.table.slow_table import SlowTable
 from tests.table.table_worlds import rows, same_answers, same_items
 
 import hashstream as hs
-from hashstream.hashers.mutual_information import reservoir_mutual_information
+from hashstream.hashers.mutual_information import sample_mutual_information
 from hashstream.table import Eager, Every, Gated, HashTable, Lazy, Never, Projected
 from hashstream.table.policies import fit_projection, project_codes, signed
 
@@ -81,7 +81,7 @@ def test_gated_does_what_the_rule_says() -> None:
                 bulk = max(counts, key=lambda version: counts[version])
                 R, labels = np.array([e.x for e in sample]), [e.label for e in sample]
                 gain = [
-                    reservoir_mutual_information(hasher.transform(R), labels, n_bits=16)
+                    sample_mutual_information(hasher.transform(R), labels, n_bits=16)
                     for hasher in (model.hasher, model.of_version[bulk])
                 ]
                 if bulk != model.version and gain[0] > gain[1]:

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from tests.table.crash_child import World
-from tests.table.process_child import look
+from tests.table.process_child import observe
 from tests.table.table_worlds import rows
 
 import hashstream as hs
@@ -119,7 +119,7 @@ def test_a_reader_whose_folder_was_compacted_answers_of_one_commit(tmp_path: Pat
         assert found.labels == held.labels == [f"4-{j}" for j in range(20)]
         assert found.features is not None
         assert found.features.tolist() == held.features.tolist()  # type: ignore[union-attr]
-        assert len(reader) == len(table)  # it had to look again
+        assert len(reader) == len(table)  # it had to read again
         assert reader.check()["rows"] == len(table)
         table.remove(["4-1"])
         table.compact()
@@ -153,14 +153,14 @@ def test_all_items_can_go_and_the_folder_be_compacted(tmp_path: Path) -> None:
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="children are forked")
 @pytest.mark.parametrize("seed", [8])
 def test_readers_see_one_committed_state_each_time(tmp_path: Path, seed: int) -> None:
-    """Two readers while a writer ingests, removes, refreshes and compacts: each look is the state after some
+    """Two readers while a writer ingests, removes, refreshes and compacts: each observation is the state after some
     commit of the writer, copies too, and none is older than the one before."""
     world, states = World(seed), {}
     with world.open(tmp_path / "alone", durability="fast", segment_bytes=1 << 30) as table:
         for operation in [None, *world.operations]:
             if operation is not None:
                 table = world.apply(table, operation, None)[0]
-            seen = look(table, world.queries)
+            seen = observe(table, world.queries)
             assert seen is not None
             states[seen[0]] = seen[1]
     (tmp_path / "watched").mkdir()
@@ -175,11 +175,11 @@ def test_readers_see_one_committed_state_each_time(tmp_path: Path, seed: int) ->
     said = [line for line in done.stdout.splitlines() if not line.startswith("error")]
     assert done.returncode == 0, done.stdout + done.stderr
     lines = [json.loads(line) for line in said]
-    looks = [line["seen"] for line in lines if "seen" in line]
+    observations = [line["seen"] for line in lines if "seen" in line]
     copies = [line["copied"] for line in lines if "copied" in line]
     assert {line["commits"] for line in lines if "commits" in line} == {max(states)}
-    assert len(looks) >= 24
-    assert len({commits for commits, _ in looks}) > 4, "the readers have seen too little of the writer"
-    assert max(commits for commits, _ in looks) == max(states)
-    for commits, digest in looks + copies:
+    assert len(observations) >= 24
+    assert len({commits for commits, _ in observations}) > 4, "the readers have seen too little of the writer"
+    assert max(commits for commits, _ in observations) == max(states)
+    for commits, digest in observations + copies:
         assert states[commits] == digest, f"after {commits} commits"

@@ -61,7 +61,7 @@ def test_a_file_without_the_right_is_named(
             HashTable.open(path, mode=mode)
     said = str(refusal.value)
     assert said.startswith(f"{path / name} cannot be ")
-    assert "this user has no right to read" in said
+    assert "this user lacks permission to read" in said
     assert "Errno" not in said
     HashTable.open(path).close()  # nothing is held, nothing was changed
 
@@ -80,7 +80,7 @@ def test_a_new_folder_where_this_user_may_not_create_one(
 
     monkeypatch.setattr(Path, "mkdir", mkdir)
     with pytest.raises(
-        TableError, match=r"/t cannot be created: this user has no right to write to .*pytest"
+        TableError, match=r"/t cannot be created: this user lacks permission to write to .*pytest"
     ) as refusal:
         HashTable.open(tmp_path / "t", HASHER)
     assert "Errno" not in str(refusal.value)
@@ -121,6 +121,6 @@ def test_a_folder_that_sqlite_may_not_write_to_is_not_called_damaged(
     with pytest.raises(TableError) as refusal:
         HashTable.open(path, mode="read")
     assert str(refusal.value).startswith(
-        f"{path / 'table.sqlite'} cannot be used: this user has no right to write"
+        f"{path / 'table.sqlite'} cannot be used: this user lacks permission to write"
     )
     assert "damaged" not in str(refusal.value)

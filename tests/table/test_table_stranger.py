@@ -45,7 +45,7 @@ def test_labels_of_another_kind_are_refused_and_the_folder_opens(
         table.ingest(range(60), X[:60], y[:60])
         for other in others:
             for store in (table.add, table.ingest):
-                with pytest.raises(ValueError, match="label|columns"):
+                with pytest.raises(ValueError, match=r"label|columns"):
                     store([100], X[100:101], other[100:101])
         table.add([101], X[101:102], y[101:102])
         assert table.stats().n_seen == 60

@@ -56,7 +56,7 @@ static TARGET double NAME(loss)(const REAL *v, const REAL *u, int alike, const h
     return alike ? (double)distance - block->allowed : block->wanted - (double)distance;
 }
 
-/* a and, behind it, b: W loses eta g = x_i a^T + x_j b^T. */
+/* a, followed by b: W loses eta g = x_i a^T + x_j b^T. */
 static TARGET void NAME(weights)(REAL *a, const REAL *v, const REAL *u, int64_t r, int alike, double loss, double eta, REAL *size, int64_t *order)
 {
     double inner = 0;

@@ -8,7 +8,7 @@
 #define HS_API __attribute__((visibility("default")))
 #endif
 
-/* AVX2 paths are compiled beside the portable ones and chosen at run time. */
+/* AVX2 paths are compiled in addition to the portable ones and chosen at run time. */
 #if (defined(__GNUC__) || defined(__clang__)) && (defined(__x86_64__) || defined(__i386__))
 #define HS_X86 1
 #define HS_AVX2 __attribute__((target("avx2,fma,popcnt,bmi,bmi2")))

@@ -3,7 +3,7 @@
  * A cost is a sum of one table entry for each byte of the code, in the order of the bytes, as the NumPy twin adds them:
  * the sums are the same to the last bit. Most codes are never summed. Of the m dearest bits, h that differ cost at least
  * what the h cheapest of those m do, so a code is passed over when too many of them differ: exclusive or, mask,
- * population count. Which m keeps the most codes out is chosen anew as the k-th cost so far falls.
+ * population count. Which m keeps the most codes out is chosen again as the k-th cost so far falls.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -47,7 +47,7 @@ typedef struct {
 
 static inline int dearer(item a, item b) { return a.cost > b.cost || (a.cost == b.cost && a.index > b.index); }
 
-/* Mask and limit for the k-th cost of now: those that random codes pass most seldom. */
+/* Mask and limit for the current k-th cost: those that random codes pass most seldom. */
 static void choose(cheapest *b, int64_t r)
 {
     const double *sums = b->wish.sums;

@@ -1,4 +1,4 @@
-/* The index of a table's ids: cells of an open-addressing table that hold slots (table/ids.py says more). */
+/* The index of a table's ids: cells of an open-addressing table that hold slots (table/state/index.py says more). */
 #include <stdint.h>
 
 #include "cpu.h"

@@ -1,5 +1,5 @@
 /* SipHash-1-3 of a table's ids (Aumasson and Bernstein, "SipHash: a fast short-input PRF", 2012), keyed with a secret of
- * the process: nobody who does not know it can choose ids that fall together. table/ids_hash.py holds the twin. */
+ * the process: without knowing it, nobody can choose ids that collide. table/state/ids_hash.py has the twin. */
 #include <stdint.h>
 #include <string.h>
 

@@ -1,9 +1,9 @@
 /* The steps of MIHash for one piece of the stream: one instance after the other, each against the whole reservoir.
  *
- * Written down as published, a step projects the reservoir anew, R d r multiplications. But a step moves W by x g^T
+ * Written down as published, a step projects the reservoir again, R d r multiplications. But a step moves W by x g^T
  * only, and so the projection of a reservoir item z by (z^T x) g^T: with the inner products of the instances with the
  * reservoir, R d multiplications each and computed for many instances in one reading of the reservoir, the projections
- * follow at R r. They are made anew from W every so many rows of the stream, before rounding could pile up.
+ * follow at R r. They are recomputed from W every `refresh` rows of the stream, before rounding errors accumulate.
  *
  * Every sum runs in an order that depends on the stream alone and not on how it is cut into calls: the same W to the
  * last bit, whether rows come one by one or all at once.
@@ -25,7 +25,7 @@ typedef struct {
     int64_t size;    /* items of the reservoir before the piece */
     int64_t most;    /* and after it */
     int64_t seen;    /* instances before the piece */
-    int64_t refresh; /* projections are made anew where the number of instances before is a multiple of it */
+    int64_t refresh; /* projections are recomputed where the number of instances before is a multiple of it */
     double scale;    /* A, the slope of the sigmoid */
     double clip;     /* its argument is held within +-clip */
     const int64_t *slot;    /* (n) the place in the reservoir that the instance takes after its step; -1: none */

@@ -50,7 +50,7 @@ static inline TARGET const REAL *NAME(features)(const hs_mihash_piece *piece, co
 }
 
 /* k[i, j] = z_i^T x_j for at most 3 items and `count` instances, rows of k HS_MIHASH_CHUNK apart. Every inner product is
- * summed in the same order, whatever stands beside it. */
+ * summed in the same order, whatever its neighbours are. */
 static TARGET void NAME(inner)(REAL *k, const REAL *const z[3], int64_t items, const REAL *x, int64_t count, int64_t d)
 {
     const int64_t whole = d / LANES * LANES;

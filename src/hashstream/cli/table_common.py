@@ -27,7 +27,7 @@ __all__ = [
 
 
 class Durability(StrEnum):
-    """What a batch survives once it is stored."""
+    """Failures that a stored batch survives: a power loss (full), or only a crash of the process (fast)."""
 
     full = "full"
     fast = "fast"

@@ -42,7 +42,7 @@ class Recovery:
 
 @dataclass(frozen=True)
 class DemoResult:
-    """What the demo measured.
+    """Measurements of the demo.
 
     checkpoints : in order; the last is after a refresh. same : whether the hash functions are bit for bit those of a
     run without a kill. untrained, scores : metrics of a random projection, and of the table at the end. stale : the

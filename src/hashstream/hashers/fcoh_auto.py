@@ -1,4 +1,4 @@
-"""What ``learning_rate="auto"`` adds to FCOH: scaling of W0, and damping along the mean of the stream. Our own."""
+"""Additions of ``learning_rate="auto"`` to FCOH: scaling of W0, and damping along the mean of the stream. Our own."""
 
 from __future__ import annotations
 

@@ -1,24 +1,24 @@
 """The gate of MIHash: when to re-encode a hash table (Cakir, He, Bargal and Sclaroff, ICCV 2017, section 3.3).
 
 Re-encoding a whole table is expensive, and most updates of the hash functions change no ranking. The gate measures
-the functions on a reservoir, a small uniform sample of the stream. D is the Hamming distance between a
-reservoir item and the others, C whether they share a label. What D tells about C is the mutual information
+the functions on a small uniform sample of the stream, the publication's reservoir. D is the Hamming distance between
+an item of the sample and the others, C whether they share a label. What D tells about C is the mutual information
 
     I(D; C) = H(D) - H(D | C) = H(D) - p+ H(D | +) - p- H(D | -)
 
 in bits, between 0 (distances are blind to labels) and H(C). The table is rebuilt when the mean of I over the
-reservoir, under the current functions, exceeds the mean under the functions that encoded the table by more than theta.
+sample, under the current functions, exceeds the mean under the functions that encoded the table by more than theta.
 
 The rule, for a table that is checked every so many instances (100 in the publication's experiments):
 
     if has_moved(hasher.projection_, snapshot.projection_):
-        new = reservoir_mutual_information(hasher.transform(reservoir), labels, n_bits=hasher.n_bits)
-        old = reservoir_mutual_information(snapshot.transform(reservoir), labels, n_bits=hasher.n_bits)
+        new = sample_mutual_information(hasher.transform(sample), labels, n_bits=hasher.n_bits)
+        old = sample_mutual_information(snapshot.transform(sample), labels, n_bits=hasher.n_bits)
         if gate(new, old, theta):
             ...  # rebuild, and take a new snapshot
 
-`MIHash` has such a reservoir of its own; with any other method the table keeps one. `old` is measured on the current
-reservoir, so that both sides see the same items.
+`MIHash` has such a sample of its own, its reservoir; with any other method the table keeps one. `old` is measured on
+the current sample, so that both sides see the same items.
 """
 
 from __future__ import annotations
@@ -28,21 +28,19 @@ import numpy as np
 from hashstream import hamming
 from hashstream.hashers.labels import LabelBook, LabelsLike, as_labels, missing_rows
 
-__all__ = ["gate", "has_moved", "reservoir_mutual_information"]
+__all__ = ["gate", "has_moved", "sample_mutual_information"]
 
 UNMOVED = 1e-6
 """Functions whose weights differ by less than this in sum are the same, as in the authors' code."""
 
 
-def reservoir_mutual_information(
-    codes: np.ndarray, labels: LabelsLike, *, n_bits: int | None = None
-) -> float:
-    """Mean over the items of a reservoir of I(D; C), what Hamming distances from the item tell about shared labels.
+def sample_mutual_information(codes: np.ndarray, labels: LabelsLike, *, n_bits: int | None = None) -> float:
+    """Mean over the items of a sample of I(D; C), what Hamming distances from the item tell about shared labels.
 
     Parameters
     ----------
     codes : (n, ceil(n_bits / 8)) uint8
-        Packed codes of the reservoir's items, as `transform` gives them.
+        Packed codes of the sample's items, as `transform` gives them.
     labels : (n,) labels of any hashable kind, or an (n, C) matrix of 0 and 1
         Two items are related where their labels are equal, or where they share one.
     n_bits : int, optional
@@ -61,15 +59,15 @@ def reservoir_mutual_information(
     Examples
     --------
     >>> codes = np.array([[0b0000], [0b0001], [0b1110], [0b1111]], np.uint8) << 4
-    >>> reservoir_mutual_information(codes, ["cat", "cat", "dog", "dog"], n_bits=4)
+    >>> sample_mutual_information(codes, ["cat", "cat", "dog", "dog"], n_bits=4)
     1.0
-    >>> reservoir_mutual_information(codes, ["cat", "dog", "cat", "dog"], n_bits=4)
+    >>> sample_mutual_information(codes, ["cat", "dog", "cat", "dog"], n_bits=4)
     0.5
     """
     codes = np.asarray(codes)
     matched = _comparable(labels)
     if not len(codes):
-        raise ValueError("the reservoir is empty: mutual information needs at least one item")
+        raise ValueError("the sample is empty: mutual information needs at least one item")
     counted = hamming.histogram(codes, codes, labels=(matched, matched), n_bits=n_bits)
     assert counted.relevant is not None
     everything, related = _bins(counted.total), _bins(counted.relevant)
@@ -83,7 +81,7 @@ def reservoir_mutual_information(
 def gate(new: float, old: float, theta: float = 0.0) -> bool:
     """True where mutual information has grown by more than theta since the table was encoded: re-encode it.
 
-    new, old : of the current functions and of those that encoded the table, both on the current reservoir.
+    new, old : of the current functions and of those that encoded the table, both on the current sample.
     theta : 0 in all experiments of the publication: any gain counts.
 
     >>> gate(0.31, 0.30), gate(0.31, 0.30, theta=0.05), gate(0.30, 0.30)

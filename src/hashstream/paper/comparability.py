@@ -15,7 +15,7 @@ NAMES = {
 }
 """The paper's data sets, which it prints settings and figures for, by the names of their settings."""
 FEATURES = {"cifar10": "VGG-16 features", "tinyimagenet200": "Places205"}
-"""What the paper's figures were measured on, where a data set takes the place of one of the paper's."""
+"""Data that the paper's figures were measured on, where a data set takes the place of one of the paper's."""
 
 
 class Counterpart(NamedTuple):

@@ -67,7 +67,7 @@ def size(n_bytes: float) -> str:
 
 
 def over(study: Study) -> str:
-    """What the figures of a study are averaged over, for captions."""
+    """Number of runs that the figures of a study are averaged over, as words for captions."""
     runs = study.scale.runs
     return f"mean ± standard deviation over {runs} runs" if runs > 1 else "one run"
 

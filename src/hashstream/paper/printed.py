@@ -204,7 +204,7 @@ def margin(dataset: str, metric: str, bits: Sequence[int]) -> float:
 
 
 def improvement(ours: Sequence[float], baseline: Sequence[float]) -> float:
-    """What the paper calls an average improvement, in per cent: the mean over code lengths of ours / baseline - 1.
+    """The paper's "average improvement", in per cent: the mean over code lengths of ours / baseline - 1.
 
     Where the baseline is better, the term is negative and counts.
     """

@@ -29,7 +29,7 @@ class About:
 
 
 def about(study: Study, command: str, out: Path | None = None) -> About:
-    """What a reader needs to know to reproduce the report, or to doubt it.
+    """Everything a reader needs to reproduce the report, or to doubt it.
 
     out: the folder with the record of measurements; by default that of the results.
     """

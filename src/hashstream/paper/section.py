@@ -1,4 +1,4 @@
-"""What an experiment is, and the section of a report that it produces.
+"""An experiment, and the section of a report that it produces.
 
 An experiment has two halves. `measure` only adds rows to the study's results, and measures no row twice. `show` only
 reads them, so that every table and figure can be regenerated from the rows alone.

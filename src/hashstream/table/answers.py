@@ -38,7 +38,7 @@ class Answers:
 
     @classmethod
     def of(cls, queries: np.ndarray, result: SearchResult | RadiusResult) -> Answers:
-        """What a search found for queries with these ids (q,); labels if the search included them."""
+        """Results of a search for queries with these ids (q,); labels if the search included them."""
         q, per_query = len(queries), None
         if isinstance(result, SearchResult):
             per_query = result.ids.shape[1]

@@ -17,7 +17,7 @@ LONGEST_REST = 3600.0  # seconds after one that has not, however small the share
 
 
 class Refreshable(Protocol):
-    """What a `Refresher` needs of a table."""
+    """The part of a table that a `Refresher` uses."""
 
     def refresh(self, budget: int | None = None) -> int:
         """Re-encode at most `budget` stale items; how many there were."""

@@ -45,17 +45,15 @@ def not_opened(path: Path, error: OSError, *, write: bool) -> TableError:
     """The sentence about a file that could not be opened, `path` where the error does not name it."""
     file = error.filename or path
     if isinstance(error, PermissionError):
-        right = "read and write" if write else "read"
+        access = "read and write" if write else "read"
         return TableError(
-            f"{file} cannot be opened: this user has no right to {right} it. Change its rights, or run this as its "
-            "owner."
+            f"{file} cannot be opened: this user lacks permission to {access} it. Change its permissions, or run this "
+            "as its owner."
         )
-    look = (
-        ' To look at the table only, open it with mode="read".'
-        if write and error.errno == errno.EROFS
-        else ""
+    remedy = (
+        ' To only read the table, open it with mode="read".' if write and error.errno == errno.EROFS else ""
     )
-    return TableError(f"{file} cannot be opened: {error.strerror or error}.{look}")
+    return TableError(f"{file} cannot be opened: {error.strerror or error}.{remedy}")
 
 
 class SegmentMissing(TableError):

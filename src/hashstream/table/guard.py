@@ -22,7 +22,7 @@ Method = Callable[Concatenate[Any, P], R]
 
 
 class Guarded:
-    """What `HashTable` needs of locks and processes. A subclass defines `_close_now` and `_refuse_in_fork`.
+    """Base class of `HashTable`: locks, interrupts and forks. A subclass defines `_close_now` and `_refuse_in_fork`.
 
     survives : whether it is stored outside this process. If so, a forked process may only search it; if not, the fork
     has a copy of its own.

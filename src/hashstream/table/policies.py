@@ -17,7 +17,7 @@ from typing import Any, ClassVar, TypeVar
 import numpy as np
 
 from hashstream.hashers import Encoder
-from hashstream.hashers.mutual_information import gate, has_moved, reservoir_mutual_information
+from hashstream.hashers.mutual_information import gate, has_moved, sample_mutual_information
 from hashstream.hashers.validation import check_count, is_positive
 from hashstream.table.background import Refresher
 from hashstream.table.errors import TableError
@@ -39,7 +39,7 @@ __all__ = [
 
 @dataclass(frozen=True)
 class Facts:
-    """What a policy may look at after an ingest, before it is committed.
+    """Facts that a policy decides by, after an ingest and before it is committed.
 
     moved : whether the hash functions changed. rows : rows that were ingested.
     newest, bulk : the current functions, and those that encoded most of the items.
@@ -70,7 +70,7 @@ class Policy:
         return False, {}
 
     def refresher(self) -> Refresher | None:
-        """What refreshes an open table in the background; None, as a rule."""
+        """The background thread that refreshes an open table; None for most policies."""
         return None
 
 
@@ -158,7 +158,7 @@ class Gated(Policy):
         if len(X) < self.least:
             return False
         informed = [
-            reservoir_mutual_information(encoder.encode(X), labels, n_bits=encoder.n_bits)
+            sample_mutual_information(encoder.encode(X), labels, n_bits=encoder.n_bits)
             for encoder in (new, old)
         ]
         return gate(informed[0], informed[1], self.theta)

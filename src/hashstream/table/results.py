@@ -1,4 +1,4 @@
-"""What a table's searches return: named tuples, distances first, as in faiss and scikit-learn."""
+"""Named tuples returned by searches, distances first, as in faiss and scikit-learn; `Items` and `Commit`."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class RadiusResult(_Within):
 
 @dataclass(frozen=True)
 class Items:
-    """What a table holds of some items, in the order in which they were asked for.
+    """Stored data of some items, in the order in which they were requested.
 
     ids : (n,) int64, or object holding str. codes : (n, width) uint8. versions : (n,) int64.
     labels : as they were given, None for a missing one. features : (n, d), or None where they are not stored.

@@ -1,4 +1,4 @@
-"""What a table is told once: stored with it, and in force again whenever it is opened."""
+"""Settings stored with a table and restored on open."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class Settings:
 
     @classmethod
     def from_fields(cls, stored: Mapping[str, Any], policy: Policy | None = None) -> Settings:
-        """What `to_fields` was given; a ValueError or TypeError says what is wrong with it.
+        """The inverse of `to_fields`; a ValueError or TypeError says what is wrong with `stored`.
 
         policy : instead of the stored one, which then need not be registered.
         """

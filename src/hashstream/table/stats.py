@@ -106,7 +106,7 @@ class History:
 
     @classmethod
     def from_fields(cls, stored: dict[str, Any] | None) -> History:
-        """What `to_fields` was given; an empty one for None. ValueError where entries are not numbers."""
+        """The inverse of `to_fields`; an empty history for None. ValueError where entries are not numbers."""
         if stored is None:
             return cls()
         numbers = [stored["seq"], stored["rows"], *(rows for rows, _ in stored["entries"])]

@@ -92,7 +92,7 @@ class Column(Protocol):
     def __len__(self) -> int: ...
 
     def extended(self, ids: np.ndarray) -> Column:
-        """The column with `ids` behind it. This one stays as it is; only the newest may be extended."""
+        """The column with `ids` appended. This one stays as it is; only the newest may be extended."""
 
     def take(self, slots: np.ndarray) -> np.ndarray:
         """The ids of slots of any shape: int64, or object holding str."""
@@ -107,7 +107,7 @@ class Column(Protocol):
         """64-bit hashes of ids that are the same for ever, uint64, for the sample."""
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """What `column_of` makes it from again."""
+        """Named arrays from which `column_of` restores the column."""
 
     def check(self) -> None:
         """ValueError where the arrays that it was made of do not hold ids."""
@@ -134,7 +134,7 @@ def column_of(kind: str, arrays: dict[str, np.ndarray] | None = None) -> Column:
 
 
 def grown(buffer: np.ndarray, used: int, more: np.ndarray) -> np.ndarray:
-    """A buffer that holds `more` (n, ...) behind its first `used` rows: the same one where it has room."""
+    """A buffer that holds `more` (n, ...) after its first `used` rows: the same one where it has room."""
     need = used + len(more)
     if need > len(buffer) or not buffer.flags.writeable:
         larger = np.empty((max(need, used + used // 2, 64), *buffer.shape[1:]), buffer.dtype)
@@ -185,7 +185,7 @@ class IntColumn:
 
 
 class StrColumn:
-    """Strings as UTF-8, one behind the other; `ends[i]` is where string i ends."""
+    """Strings as UTF-8, one after the other; `ends[i]` is where string i ends."""
 
     kind = "str"
 

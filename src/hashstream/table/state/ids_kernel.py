@@ -1,4 +1,4 @@
-"""The C kernel of the index from ids to slots; `ids.py` holds its twin and says what a cell is."""
+"""The C kernel of the index from ids to slots; `index.py` has its twin and says what a cell is."""
 
 from __future__ import annotations
 

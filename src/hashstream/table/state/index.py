@@ -19,7 +19,7 @@ EMPTIEST = 0.55  # share that is taken after the cells were laid out again
 
 @dataclass(frozen=True, eq=False)
 class Entries:
-    """What one change does to an index: cells that become free, then slots (n,) int64 with the hashes of their ids."""
+    """One change of an index: cells that become free, then slots (n,) int64 with the hashes of their ids."""
 
     freed: np.ndarray
     hashes: np.ndarray
@@ -78,7 +78,7 @@ class Index:
         return ((hashes >> np.uint64(32)) * np.uint64(len(self._cells)) >> np.uint64(32)).astype(np.int64)
 
     def entries(self, column: Column, gone: np.ndarray, ids: np.ndarray, first_slot: int) -> Entries:
-        """What `enter` needs to take out the ids in `gone` and enter `ids` at the slots from `first_slot` on."""
+        """The entries for `enter` that take out the ids in `gone` and add `ids` at the slots from `first_slot` on."""
         cells = self._find(column, gone)[1] if len(gone) else np.empty(0, np.int64)
         slots = first_slot + np.arange(len(ids), dtype=np.int64)
         return Entries(cells[cells >= 0], column.hashes(first_slot, first_slot + len(ids)), slots)
@@ -89,7 +89,7 @@ class Index:
         self._insert(entries.hashes, entries.slots)
 
     def crowded(self, more: int) -> bool:
-        """Whether `more` ids need the cells to be laid out anew."""
+        """Whether `more` ids need the cells to be laid out again."""
         return self._taken + more > FULLEST * len(self._cells)
 
     def _insert(self, hashes: np.ndarray, slots: np.ndarray) -> None:

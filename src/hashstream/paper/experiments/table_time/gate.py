@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from hashstream.hashers.mutual_information import gate, has_moved, reservoir_mutual_information
+from hashstream.hashers.mutual_information import gate, has_moved, sample_mutual_information
 from hashstream.paper.contestants import Contestant
 from hashstream.paper.experiments.table_time.protocol import BITS, NAME
 from hashstream.paper.study import Measurement, Study
@@ -75,7 +75,7 @@ def gated_rebuilds(
         start = stop
         if has_moved(hasher.projection_, table):
             new, old = (
-                reservoir_mutual_information(
+                sample_mutual_information(
                     np.packbits(hasher.reservoir_ @ W > 0, axis=1),
                     hasher.reservoir_labels_,
                     n_bits=hasher.n_bits,

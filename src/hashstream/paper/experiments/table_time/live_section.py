@@ -83,7 +83,7 @@ class Kept:
 
 
 def kept(study: Study) -> list[Kept]:
-    """What the rows say, method by method, in the order of the policies."""
+    """Results in the rows, method by method, in the order of the policies."""
     found = []
     for one in contestants(study):
         plan = plan_of(study, one)

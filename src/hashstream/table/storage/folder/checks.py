@@ -43,7 +43,7 @@ WRONG = (
     ValueError,
     struct.error,
 )
-"""What reading a folder may raise that does not hold what it should."""
+"""Exceptions that reading a damaged or altered folder may raise."""
 
 
 @contextmanager
@@ -95,7 +95,7 @@ def check_view(view: View, head: Head) -> None:
 
 
 def check_change(change: Change, view: View) -> None:
-    """What a commit does to the items of a view: it leads out of none of its arrays."""
+    """Check that a change stays within the arrays of the view it is applied to."""
     n = view.n_slots
     for slots in (change.removed, *(piece.slots for piece in change.recoded)):
         need(slots.dtype == np.uint32 and slots.ndim == 1, "slots are not slots")

@@ -40,7 +40,7 @@ def create_folder(path: Path, state: State, settings: Settings, *, keep_features
             lock.release()
     except PermissionError as error:
         raise TableError(
-            f"{path} cannot be created: this user has no right to write to {Path(error.filename or path).parent}"
+            f"{path} cannot be created: this user lacks permission to write to {Path(error.filename or path).parent}"
         ) from error
     except OSError as error:
         raise TableError(f"{path} cannot be created: {error.strerror or error}") from error

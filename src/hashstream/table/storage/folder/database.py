@@ -146,7 +146,7 @@ class Database:
         return self._in_doubt
 
     def settled(self) -> None:
-        """What was committed is in memory, too."""
+        """Note that the committed state is in memory, too: no longer in doubt."""
         self._in_doubt = False
 
     def watch_head(self) -> None:

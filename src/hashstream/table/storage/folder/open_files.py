@@ -54,16 +54,16 @@ def explained(path: Path, error: sqlite3.Error, wait: float) -> TableError:
         return TableError(f"the disk is full: {path} could not be written. The table is as it was before.")
     if "readonly" in text:
         return TableError(
-            f"{path} cannot be used: this user has no right to write to {path.parent}, which SQLite "
-            "needs even to read. Change its rights, or copy it to where you may write."
+            f"{path} cannot be used: this user lacks permission to write to {path.parent}, which SQLite "
+            "needs even to read. Change its permissions, or copy the table to where you may write."
         )
     if "unable to open" in text and path.exists() and not os.access(path, os.R_OK):
-        text = "this user has no right to read it. Change its rights, or run this as its owner."
+        text = "this user lacks permission to read it. Change its permissions, or run this as its owner."
     if "locked" in text:
         return TableError(
             f"{path} has been locked for {wait} seconds by {lock_holder(path.with_name(LOCK))}, which may "
             "have been stopped while it was closing the table: let it go on, or end it, and try again"
         )
-    if any(words in text for words in ("no right", "unable to open", "disk I/O error")):
+    if any(words in text for words in ("lacks permission", "unable to open", "disk I/O error")):
         return TableError(f"{path} cannot be read or written: {text}")
     return TableError(f"{path} is damaged: {text}. Restore it from a copy; nothing was changed.")

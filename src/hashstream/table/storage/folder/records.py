@@ -120,7 +120,7 @@ def is_count(value: Any, most: int = MOST) -> bool:
 
 @dataclass(frozen=True)
 class Identity:
-    """What a table is created with and never changes."""
+    """Properties that a table is created with and that never change."""
 
     uuid: str
     method: str
@@ -345,7 +345,7 @@ def pack(arrays: dict[str, np.ndarray]) -> bytes:
 
 
 def unpack(raw: bytes) -> dict[str, np.ndarray]:
-    """What `pack` was given, as read-only views of `raw`."""
+    """The inverse of `pack`: named arrays, as read-only views of `raw`."""
     size = int.from_bytes(raw[:4], "little")
     at = 4 + size + -(4 + size) % ALIGN
     arrays = {}
