@@ -203,6 +203,29 @@ def _defined(file: ast.Module) -> tuple[set[str], set[str]]:
     return known, classes
 
 
+SQL = re.compile(
+    r"^\s*(SELECT .* FROM|INSERT (OR \w+ )?INTO|DELETE FROM|UPDATE \w+ SET|CREATE (TABLE|INDEX|UNIQUE)|PRAGMA"
+    r"|BEGIN|COMMIT|ROLLBACK|VACUUM)\b",
+    re.S,
+)
+
+
+def stray_sql(source: Path, home: str = "database.py") -> list[Violation]:
+    """Statements in SQL, and calls of `execute`, in other files than the one that holds all of them."""
+    files = modules(source)
+    found = []
+    for module, path in files.items():
+        if path.name == home:
+            continue
+        for node in ast.walk(tree(path)):
+            text = node.value if isinstance(node, ast.Constant) and isinstance(node.value, str) else ""
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+                text = "BEGIN" if node.func.attr in ("execute", "executescript", "executemany") else ""
+            if SQL.match(text):
+                found.append(Violation(module, f":{getattr(node, 'lineno', 0)} has SQL"))
+    return found
+
+
 def storage_tests(source: Path) -> list[Violation]:
     """Questions about the class of a storage: isinstance, issubclass, `type(x) is`, and `case Class()`."""
     files = modules(source)

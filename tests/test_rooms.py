@@ -14,6 +14,7 @@ from tests.rooms import (
     private_access,
     rooms,
     storage_tests,
+    stray_sql,
 )
 
 import hashstream
@@ -44,7 +45,7 @@ ORDER = [
 
 Checker = Callable[[Path], list[Violation]]
 
-RULES: list[Checker] = [cycles, private_access, storage_tests]
+RULES: list[Checker] = [cycles, private_access, storage_tests, stray_sql]
 
 
 def test_imports_point_down() -> None:
@@ -175,6 +176,22 @@ def test_private_access_is_found(tmp_path: Path, text: str) -> None:
 def test_a_question_about_a_storage_is_found(tmp_path: Path, text: str) -> None:
     (violation,) = storage_tests(house(tmp_path, **CLEAN, high__extra=text))
     assert violation.module == "house.high.extra"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'QUERY = "SELECT id FROM items"',
+        'def f(db): db.execute(f"DELETE FROM {name}")',
+        "def f(db, text): return db.execute(text)",
+        'def f(db): db.run("PRAGMA user_version")',
+    ],
+)
+def test_sql_elsewhere_is_found(tmp_path: Path, text: str) -> None:
+    assert {one.module for one in stray_sql(house(tmp_path, **CLEAN, high__extra=text))} == {
+        "house.high.extra"
+    }
+    assert not stray_sql(house(tmp_path / "home", **CLEAN, high__database=text))
 
 
 def test_documented_rooms() -> None:

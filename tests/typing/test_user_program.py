@@ -23,7 +23,17 @@ def test_it_runs() -> None:
 
 
 @pytest.mark.skipif(importlib.util.find_spec("mypy") is None, reason="mypy is not installed")
-@pytest.mark.parametrize("mistake", [None, "hs.hamming.topk(codes, codes, k='ten')", "hs.no_such_name"])
+@pytest.mark.parametrize(
+    "mistake",
+    [
+        None,
+        "hs.hamming.topk(codes, codes, k='ten')",
+        "hs.no_such_name",
+        "hs.HashTable.open(None, hs.FCOH()).ingest_files(['x.npz'], lable='y')",
+        "hs.HashTable.open(None, hs.FCOH(), durability='slow')",
+        "hs.HashTable.open(None, hs.FCOH()).search(codes, include=('colours',))",
+    ],
+)
 def test_it_is_typed(tmp_path: Path, mistake: str | None) -> None:
     assert (SOURCE / "py.typed").is_file()
     program = PROGRAM
