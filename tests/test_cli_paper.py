@@ -119,7 +119,7 @@ def test_one_experiment_makes_rows_figures_and_a_report_and_goes_on(tmp_path: Pa
     assert f"{np.mean(areas):.3f} ± {np.std(areas, ddof=1):.3f}" in (out / "fig-map-auc.md").read_text()
 
 
-def test_a_report_is_made_anew_from_rows_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_report_is_regenerated_from_rows_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     header = ",".join(evaluate.COLUMNS)
     lines = [
         f"mnist,paper,{label},{bits},0,20000,{metric}[paper],{value}"

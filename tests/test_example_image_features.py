@@ -256,7 +256,7 @@ def test_an_interrupted_call_goes_on(interrupted: dict[str, Any], tmp_path: Path
 
 
 @pytest.mark.parametrize("change", ["settings", "model", "image", "folder"])
-def test_another_call_starts_anew(interrupted: dict[str, Any], tmp_path: Path, change: str) -> None:
+def test_another_call_starts_over(interrupted: dict[str, Any], tmp_path: Path, change: str) -> None:
     factor, order = 2, list(ORDER)
     if change == "settings":
         interrupted["layer"], factor = "means", 1

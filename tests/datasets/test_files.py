@@ -44,7 +44,7 @@ def test_mat(tmp_path: Path, version: str, features: str, labels: str) -> None:
     check(datasets.load(path), path)
 
 
-def test_npy_with_labels_beside_it_or_given(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_npy_with_labels_next_to_it_or_given(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "mine.npy"
     np.save(path, X)
     with pytest.raises(DatasetError, match=r"mine\.npy has no labels: put them into .*mine\.labels\.npy"):

@@ -116,7 +116,7 @@ def test_doubles_stay_doubles_where_asked(tmp_path: Path, how: str) -> None:
     assert joined(path)[0].tolist() == X.astype(np.float32).tolist()
 
 
-def test_names_patterns_and_files_beside(tmp_path: Path) -> None:
+def test_names_patterns_and_files_next_to_it(tmp_path: Path) -> None:
     rows = [["u1", "red", 1, 0, 10, 20, 0.5], ["u2", "blue", 0, 1, 30, 40, 0.7]]
     path = write_csv(tmp_path / "a.csv", ["key", "colour", "is_a", "is_b", "p0", "p1", "other"], rows)
     X, ids, y = joined(path, id="key", label="colour", features="p*")
@@ -349,7 +349,7 @@ def test_labels_that_differ_in_a_last_nul_stay_apart(tmp_path: Path) -> None:
     assert joined(path)[2].tolist() == ["x", "x\0"]
 
 
-def test_files_beside_with_one_value(tmp_path: Path) -> None:
+def test_files_next_to_it_with_one_value(tmp_path: Path) -> None:
     np.save(tmp_path / "a.npy", np.eye(3))
     for what in ("ids", "labels"):
         np.save(tmp_path / f"a.{what}.npy", np.array(3))

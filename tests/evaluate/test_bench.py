@@ -48,12 +48,12 @@ def test_rows_are_written_as_they_are_measured(data: evaluate.PreparedDataset, t
     results = evaluate.Results(tmp_path / "new" / "results.csv")
     (job,) = evaluate.jobs({"LSH": LSH}, bits=[16], runs=1)
     checkpoints = evaluate.measure(job, data, POINTS, results)
-    per_look = len(protocols.Paper().metrics())
+    per_checkpoint = len(protocols.Paper().metrics())
     for i in (1, 2):
         next(checkpoints)
         lines = results.path.read_text().splitlines()
         assert lines[0] == "dataset,protocol,method,bits,run,n_train,metric,value"
-        assert len(lines) == 1 + i * per_look
+        assert len(lines) == 1 + i * per_checkpoint
     assert lines[1].startswith("blobs,paper,LSH,16,0,100,mAP[paper],0.")
 
 

@@ -194,7 +194,7 @@ def test_classes_arrive_in_turn(data: protocols.PreparedDataset) -> None:
         assert checkpoint.scores["stage 1 mAP"] == pytest.approx(ask(set(stages[0]), (X, labels)))
 
 
-def test_forgetting_is_the_fall_from_the_best_look() -> None:
+def test_forgetting_is_the_fall_from_the_best_checkpoint() -> None:
     curves = {
         "stage 1 mAP": {10: 0.9, 20: 0.95, 30: 0.5},
         "stage 2 mAP": {20: 0.6, 30: 0.8},

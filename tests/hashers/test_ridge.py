@@ -242,7 +242,7 @@ def test_single_precision_with_features_of_any_scale() -> None:
         assert np.isfinite(hasher.projection_).all()
 
 
-def test_projection_is_of_now() -> None:
+def test_projection_is_current() -> None:
     """W is solved for when asked: never one of before, also after fit forgets, a failed call, or a load."""
     X, y = class_rows(100)
     hasher = RidgeHash(8, random_state=0).fit(X[:50], y[:50])

@@ -145,7 +145,7 @@ def test_many_classes_are_judged_by_map_at_1000(tmp_path: Path) -> None:
     assert "3.84 %" in section.claim
 
 
-def test_other_data_has_no_figures_of_the_paper_s_beside_it(tmp_path: Path) -> None:
+def test_other_data_is_not_compared_with_the_paper_s_figures(tmp_path: Path) -> None:
     section = EXPERIMENT.show(filled(tmp_path, "digits"))
     assert not any("paper" in cell for row in section.sheets[0].rows for cell in row[1:])
     margin = sheet_of(section, "mAP of FCOH compared with")

@@ -96,7 +96,7 @@ def test_gradient_of_the_whole_network(hidden: tuple[int, ...]) -> None:
                 assert slope[at] == pytest.approx((up - down) / 2e-6, rel=1e-4, abs=1e-9)
 
 
-def test_learning_anew_from_all_rows_at_each_stage() -> None:
+def test_learning_again_from_all_rows_at_each_stage() -> None:
     X, y = blobs(300)
     X = datasets.centred_unit(X)
     settings = {"hidden": (8,), "epochs": 2, "least_steps": 5, "rows": 50, "random_state": 0}

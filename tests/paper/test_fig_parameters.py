@@ -136,7 +136,7 @@ def test_a_reading_that_always_diverges_has_no_best_figure(tmp_path: Path) -> No
 @pytest.mark.parametrize(
     ("name", "drawn"), [("mnist", "paper"), ("tinyimagenet200", "paper, Places205"), ("digits", "")]
 )
-def test_the_paper_s_figures_stand_only_beside_its_data(tmp_path: Path, name: str, drawn: str) -> None:
+def test_the_paper_s_figures_are_shown_only_for_its_data(tmp_path: Path, name: str, drawn: str) -> None:
     study = small_study(tmp_path, name=name)
     for point in points(study):
         study.add("paper", point.label, 32, 0, 600, **{f"{study.headline}[paper]": 0.5})

@@ -134,7 +134,7 @@ def timed(folder: Path, name: str) -> Study:
 @pytest.mark.parametrize(
     ("name", "column"), [("mnist", "paper"), ("cifar10", "paper, VGG-16 features"), ("digits", "")]
 )
-def test_the_paper_s_seconds_stand_only_beside_its_data(tmp_path: Path, name: str, column: str) -> None:
+def test_the_paper_s_seconds_are_shown_only_for_its_data(tmp_path: Path, name: str, column: str) -> None:
     section = EXPERIMENT.show(timed(tmp_path, name))
     functions, tables = section.sheets
     assert functions.columns[3:] == ((f"{column}, s", f"{column} / FCOH") if column else ())

@@ -87,7 +87,7 @@ def test_eager_s_codes_are_those_of_the_current_functions(
         assert len(set(versions.tolist())) == 1
 
 
-def test_who_refreshes_more_makes_more_codes_anew(found: dict[str, dict[int, dict[str, float]]]) -> None:
+def test_who_refreshes_more_re_encodes_more_codes(found: dict[str, dict[int, dict[str, float]]]) -> None:
     end = {policy: figures[1_500] for policy, figures in found.items()}
     items = end["Eager"]["items"]
     assert {figures["items"] for figures in end.values()} == {items}
