@@ -475,7 +475,7 @@ class HashTable(Guarded):
 
     @inside
     def get(self, ids: ArrayLike | Sequence[int] | Sequence[str], *, features: bool = True) -> Items:
-        """What the table holds of some items; KeyError where an id is not stored.
+        """Stored data of items; KeyError where an id is not stored.
 
         features : whether they are read, which is most of the work.
         """

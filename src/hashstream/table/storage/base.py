@@ -145,7 +145,7 @@ class Storage(ABC):
         """Save what makes the next `load` fast: the model, the items, and the history where it is given."""
 
     def history(self) -> dict[str, Any] | None:
-        """What `checkpoint` was given last."""
+        """The history that `checkpoint` was given last."""
         return None
 
     def harden(self) -> None:  # noqa: B027
@@ -165,7 +165,7 @@ class Storage(ABC):
     # ---- what every storage may leave as it is
 
     def index(self, view: View) -> CodeIndex:
-        """What searches the codes of a view."""
+        """The index that searches the codes of a view."""
         return ExactScan(view)
 
     @property
@@ -184,7 +184,7 @@ class Storage(ABC):
 
 
 def surviving(batches: Iterable[StoredBatch], live: np.ndarray) -> Iterator[Surviving]:
-    """What is left of batches where only the slots `live`, ascending, stay and are counted from 0."""
+    """The rest of batches where only the slots `live`, ascending, stay and are counted from 0."""
     first = 0
     for batch in batches:
         start = batch.first_slot
