@@ -232,7 +232,7 @@ def test_files_that_are_refused(file: Path, tmp_path: Path) -> None:
     bad = X.copy()
     bad[77, 5] = np.nan
     np.savez(tmp_path / "bad.npz", ids=np.arange(100), x=bad, y=Y)
-    (tmp_path / "empty.csv").write_text("id,a,b,label\n")
+    (tmp_path / "empty.csv").write_text(f"id,{','.join(f'f{i}' for i in range(12))},label\n")
     with table_in() as table:
         with pytest.raises(ValueError, match=r"bad.npz: feature 5 of row 77 is nan: features must be finite"):
             table.ingest_files([tmp_path / "bad.npz"], batch=25)

@@ -412,7 +412,7 @@ def test_closed_by_a_handler_while_a_thread_waits_for_the_lock(tmp_path: Path, c
     faulthandler.dump_traceback_later(60, exit=True)
     with table._lock:  # as `check` holds it when the signal comes
         assert table._refresher is not None
-        table._refresher.wake()
+        table._refresher.wake(table)
         time.sleep(0.05)
         table.close()
     if call == "check":
@@ -452,7 +452,9 @@ def test_closed_in_the_middle_of_a_read(tmp_path: Path, monkeypatch: pytest.Monk
         table.close()
         return found(*args)
 
-    monkeypatch.setattr(Database, "batch_at", closed_first)
+    with monkeypatch.context() as patch:
+        patch.setattr(Database, "batch_at", closed_first)
+        assert table.get([5]).ids.tolist() == [5]  # the read is finished first
     with pytest.raises(TableError, match="closed"):
         table.get([5])
     reopened(tmp_path, 0)

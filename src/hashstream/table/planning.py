@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from hashstream.hashers.labels import labelled
 from hashstream.hashers.validation import check_finite
 from hashstream.table.errors import TableError
 from hashstream.table.policies import Facts, Projected
@@ -93,7 +94,7 @@ def plan_batch(
 def _check_kind(state: State, y: np.ndarray | None) -> None:
     """ValueError where labels are not of the kind of those in the sample: one per row, or rows of so many columns."""
     held = next((label for label in state.sample.labels if label is not None), None)
-    if y is not None and held is not None and np.shape(held) != y.shape[1:]:
+    if y is not None and held is not None and np.shape(held) != y.shape[1:] and len(labelled(y, y)[0]):
         shapes = (np.shape(held), y.shape[1:])
         kinds = [f"0/1 matrices of {shape[0]} columns" if shape else "one per row" for shape in shapes]
         raise ValueError(f"the labels of this table are {kinds[0]}, but these are {kinds[1]}")

@@ -170,9 +170,9 @@ def run_policy(
             if part.stop in plan.checkpoints:
                 with table.paused():
                     found[part.stop] = {measure: answers(table, data, queries, measure)}
+                    seconds, items = sum(c.recode_seconds for c in commits), sum(c.recoded for c in commits)
                     # at every checkpoint, since the speed of the machine varies
                     rebuilds += [encoding_seconds(table.hasher, database) for _ in range(2)]
-        seconds, items = sum(c.recode_seconds for c in commits), sum(c.recoded for c in commits)
         figures = (spent, learn_seconds, median(rebuilds), seconds, items, len(table))
         found[plan.stream] |= dict(zip(FIGURES, map(float, figures), strict=True))
     return found
