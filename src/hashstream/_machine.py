@@ -1,4 +1,4 @@
-"""Cores and memory that this process may use."""
+"""Cores and memory that this process may use, and bytes as text."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 if sys.platform != "win32":
     import resource
 
-__all__ = ["available_memory", "check_memory", "cores"]
+__all__ = ["available_memory", "check_memory", "cores", "size"]
 
 GROUP = "/sys/fs/cgroup"
 
@@ -48,6 +48,18 @@ def check_memory(n_bytes: int) -> None:
 
 def _shown(n_bytes: int) -> str:
     return f"{n_bytes / 1e9:,.1f} GB" if n_bytes >= 1e9 else f"{n_bytes / 1e6:,.0f} MB"
+
+
+def size(n_bytes: float) -> str:
+    """Bytes with a decimal unit.
+
+    >>> size(4), size(276_000), size(216_384_000)
+    ('4 bytes', '276 kB', '216 MB')
+    """
+    for unit, scale in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
+        if n_bytes >= scale:
+            return f"{n_bytes / scale:.3g} {unit}"
+    return f"{n_bytes:.0f} bytes"
 
 
 def _lines(path: str) -> list[str]:

@@ -20,7 +20,7 @@ from rich.progress import (
 
 from hashstream import datasets, evaluate
 
-__all__ = ["load_with_bar", "seconds", "size", "sparkline", "watch_jobs"]
+__all__ = ["load_with_bar", "seconds", "sparkline", "watch_jobs"]
 
 
 def load_with_bar(name: str, console: Console) -> datasets.Dataset:
@@ -81,17 +81,6 @@ def seconds(value: float) -> str:
         if value >= scale:
             return f"{value / scale:.3g} {unit}"
     return f"{value / 1e-6:.3g} µs"
-
-
-def size(n_bytes: float) -> str:
-    """
-    >>> size(4), size(276_000), size(216_384_000)
-    ('4 bytes', '276 kB', '216 MB')
-    """
-    for unit, scale in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
-        if n_bytes >= scale:
-            return f"{n_bytes / scale:.3g} {unit}"
-    return f"{n_bytes:.0f} bytes"
 
 
 def sparkline(values: list[float], width: int = 40, least: float = 0.0) -> str:

@@ -10,7 +10,7 @@ import numpy as np
 from tests.cli_table.commands import X, Y, in_an_empty_folder, items, table, table_of_digits  # noqa: F401 (fixtures)
 from typer.testing import CliRunner
 
-from hashstream import cli, terminal
+from hashstream import _machine, cli
 from hashstream.table import HashTable
 
 
@@ -98,7 +98,7 @@ def test_remove_and_compact(digits: Path) -> None:
     said = table("compact", "t")
     assert "303 rows dropped in" in said
     on_disk = sum(path.stat().st_size for path in digits.iterdir())
-    assert f"{terminal.size(on_disk)} on disk, before" in said
+    assert f"{_machine.size(on_disk)} on disk, before" in said
     assert items() == before
     assert sum(path.stat().st_size for path in digits.glob("features*")) < 0.75 * size
     assert "Nothing to do" in table("compact", "t")

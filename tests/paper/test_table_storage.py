@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 from small_studies import small_study
 
 from hashstream import _native, evaluate
+from hashstream._machine import size
 from hashstream.paper import Study, pair_memory
 from hashstream.paper.experiments import table_storage
 from hashstream.paper.experiments.table_storage import EXPERIMENT
-from hashstream.paper.format import size
 from hashstream.paper.pair_memory import (
     class_wise_gradient,
     count,

@@ -1,19 +1,22 @@
 """The contract of `hashstream.table.storage.base.Storage`, as tests that any storage must pass.
 
-Subclass `StorageContract` in a test module and define `opened`, and `reopened` for a storage that survives its process:
+Subclass `StorageContract` in a test module and define `opened`; for a storage that survives its process, subclass
+`DurableContract` and define `reopened` and `break_commits` as well:
 
-    class TestMine(StorageContract):
-        survives = True
-
+    class TestMine(DurableContract):
         def opened(self, tmp_path, keep_features=True):
             return MyStorage(...)          # new and empty, for `HASHER`
 
         def reopened(self, storage):
-            return MyStorage(...)          # what another process would open, after `storage.close()` or without it
+            return MyStorage(...)          # what another process would open after `storage.close()`
+
+        def break_commits(self, patch):
+            patch.setattr(...)             # the next commit fails before it has happened
 """
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from pathlib import Path
 from typing import Any
 
@@ -86,18 +89,14 @@ def same_state(a: State, b: State) -> None:
     assert a.model.n_seen == b.model.n_seen
 
 
-class StorageContract:
-    """What every storage is held to."""
+class StorageContract(ABC):
+    """The promises of every storage."""
 
-    survives: bool
+    survives = False
 
+    @abstractmethod
     def opened(self, tmp_path: Path, keep_features: bool = True) -> Storage:
         """A new, empty storage with `empty_state()` and `settings(keep_features)`."""
-        raise NotImplementedError
-
-    def reopened(self, storage: Storage) -> Storage:
-        """The same storage, opened again."""
-        raise NotImplementedError
 
     def test_a_new_storage_loads_an_empty_state(self, tmp_path: Path) -> None:
         storage = self.opened(tmp_path)
@@ -250,9 +249,21 @@ class StorageContract:
         storage.close()
         storage.close()
 
-    def test_a_storage_that_survives_loads_what_was_committed(self, tmp_path: Path) -> None:
-        if not self.survives:
-            pytest.skip("nothing survives the process")
+
+class DurableContract(StorageContract):
+    """In addition, the promises of a storage that survives its process."""
+
+    survives = True
+
+    @abstractmethod
+    def reopened(self, storage: Storage) -> Storage:
+        """The same storage, opened again after it was closed."""
+
+    @abstractmethod
+    def break_commits(self, patch: pytest.MonkeyPatch) -> None:
+        """Let the next commit fail before it has happened."""
+
+    def test_it_loads_what_was_committed(self, tmp_path: Path) -> None:
         storage = self.opened(tmp_path)
         state = storage.load()
         for i in range(5):
@@ -278,8 +289,6 @@ class StorageContract:
     def test_a_commit_that_fails_has_not_happened(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        if not self.survives:
-            pytest.skip("nothing can fail")
         storage = self.opened(tmp_path)
         state, _ = ingest(storage, storage.load(), range(10), 40)
         with monkeypatch.context() as patch:
@@ -292,7 +301,3 @@ class StorageContract:
         storage = self.reopened(storage)
         same_state(storage.load(), state)
         storage.close()
-
-    def break_commits(self, patch: pytest.MonkeyPatch) -> None:
-        """Let the next commit fail before it has happened."""
-        raise NotImplementedError

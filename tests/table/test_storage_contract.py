@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.table.storage_contract import StorageContract, empty_state, ingest, settings
+from tests.table.storage_contract import DurableContract, StorageContract, empty_state, ingest, settings
 from tests.table.table_worlds import rows
 
 from hashstream.table import HashTable, Storage
@@ -20,15 +20,11 @@ from hashstream.table.storage.memory import MemoryStorage
 
 
 class TestMemory(StorageContract):
-    survives = False
-
     def opened(self, tmp_path: Path, keep_features: bool = True) -> Storage:
         return MemoryStorage(empty_state(), settings(keep_features), keep_features=keep_features)
 
 
-class TestFolder(StorageContract):
-    survives = True
-
+class TestFolder(DurableContract):
     def opened(self, tmp_path: Path, keep_features: bool = True) -> Storage:
         create_folder(tmp_path / "t", empty_state(), settings(keep_features), keep_features=keep_features)
         return FolderStorage(tmp_path / "t", mode="write")

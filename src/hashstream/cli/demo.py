@@ -12,9 +12,10 @@ from rich.table import Table
 
 from hashstream import datasets
 from hashstream._extras import require
+from hashstream._machine import size
 from hashstream.cli.common import console, fail, say
 from hashstream.table import TableError
-from hashstream.terminal import load_with_bar, seconds, size
+from hashstream.terminal import load_with_bar, seconds
 
 if TYPE_CHECKING:
     from hashstream.demo import DemoResult, Started

@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from hashstream._machine import size
 from hashstream.cli.common import choose, console, fail, say
 from hashstream.cli.common import settings as parse_settings
 from hashstream.cli.table_common import (
@@ -28,7 +29,7 @@ from hashstream.cli.table_stats import stats
 from hashstream.hashers import methods
 from hashstream.table import HashTable, TableError
 from hashstream.table.id_text import find_ids, read_ids
-from hashstream.terminal import seconds, size
+from hashstream.terminal import seconds
 
 table_app = typer.Typer(
     help="A durable, searchable table of codes in a folder, consistent while its hash functions learn.",

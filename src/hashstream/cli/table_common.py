@@ -6,6 +6,7 @@ import signal
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from enum import StrEnum
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -14,9 +15,9 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
 from hashstream import datasets
 from hashstream.cli.common import console, fail
-from hashstream.datasets.rows import ArrayRows, RowSource
+from hashstream.datasets.rows import RowSource
 from hashstream.hashers import DivergenceError
-from hashstream.table import HashTable, TableError
+from hashstream.table import HashTable, TableError, files
 from hashstream.terminal import load_with_bar
 
 __all__ = [
@@ -95,16 +96,9 @@ ERRORS = (datasets.DatasetError, TableError, DivergenceError, ValueError, TypeEr
 
 
 def open_source(name: str, *, quiet: bool = False, **columns: Any) -> RowSource:
-    """Open a file to read in pieces, or load a data set by its name (`hashstream data list`).
-
-    columns : as for `datasets.open_rows`. quiet : without a bar.
-    """
-    if name not in datasets.CATALOGUE or Path(name).exists():
-        return datasets.open_rows(name, **columns)
-    if any(columns[one] is not None for one in ("id", "label", "features")):
-        raise ValueError(f"{name} is a data set, not a file: it has no columns to choose from")
-    data = datasets.load(name) if quiet else load_with_bar(name, console)
-    return ArrayRows(name, data.X, y=data.y, dtype=columns["dtype"], text=columns["text"])
+    """`files.open_source`, with a bar while a data set is loaded. quiet : without one."""
+    load = datasets.load if quiet else partial(load_with_bar, console=console)
+    return files.open_source(name, load=load, **columns)
 
 
 def to_store(policy: str | None, durability: Durability | None) -> dict[str, Any]:

@@ -11,10 +11,11 @@ import typer
 from rich.markup import escape
 from rich.table import Table
 
+from hashstream._machine import size
 from hashstream.cli.common import console
 from hashstream.cli.table_common import Folder, failing, file_sizes, opened
 from hashstream.table import HashTable, TableStats
-from hashstream.terminal import size, sparkline
+from hashstream.terminal import sparkline
 
 NEWEST = 5  # versions that have a line of their own
 LEAST = 0.05  # of mAP, from the lowest bar to the highest

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from hashstream.paper.study import Study, Value
 
-__all__ = ["cell", "measured", "over", "seconds", "signed", "size", "survivors", "words"]
+__all__ = ["cell", "measured", "over", "seconds", "signed", "survivors", "words"]
 
 
 def cell(value: Value | float | None, digits: int = 3) -> str:
@@ -52,18 +52,6 @@ def seconds(value: float | None) -> str:
     if value is None:
         return "-"
     return f"{value:,.0f}" if value >= 1000 else f"{value:.3g}"
-
-
-def size(n_bytes: float) -> str:
-    """Bytes with a decimal unit.
-
-    >>> size(4), size(276_000), size(216_384_000)
-    ('4 bytes', '276 kB', '216 MB')
-    """
-    for unit, scale in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
-        if n_bytes >= scale:
-            return f"{n_bytes / scale:.3g} {unit}"
-    return f"{n_bytes:.0f} bytes"
 
 
 def over(study: Study) -> str:

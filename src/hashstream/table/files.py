@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -10,7 +10,9 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import DTypeLike
 
-from hashstream.datasets.catalogue import CATALOGUE, load
+from hashstream.datasets.catalogue import CATALOGUE
+from hashstream.datasets.catalogue import load as load_data
+from hashstream.datasets.dataset import Dataset
 from hashstream.datasets.errors import DatasetError
 from hashstream.datasets.row_files import open_rows
 from hashstream.datasets.rows import ArrayRows, Rows, RowSource
@@ -162,15 +164,16 @@ def open_source(
     header: bool,
     text: bool,
     dtype: DTypeLike,
+    load: Callable[[str], Dataset] = load_data,
 ) -> RowSource:
-    """A file to read in pieces, or a data set by its name (`hashstream.datasets.CATALOGUE`), in memory."""
+    """A file to read in pieces, or a data set by its name (`hashstream.datasets.CATALOGUE`), which is loaded."""
     if isinstance(file, RowSource):
         return file
     if str(file) not in CATALOGUE or Path(file).exists():
         return open_rows(file, id=id, label=label, features=features, header=header, text=text, dtype=dtype)
     if id is not None or label is not None or features is not None:
         raise ValueError(f"{file} is a data set, not a file: it has no columns to choose from")
-    data = load(file)
+    data = load(str(file))
     return ArrayRows(str(file), data.X, y=data.y, dtype=dtype, text=text)
 
 

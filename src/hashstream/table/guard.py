@@ -6,6 +6,7 @@ import os
 import sys
 import threading
 import weakref
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from functools import wraps
 from types import CodeType, FrameType
@@ -21,8 +22,8 @@ R = TypeVar("R")
 Method = Callable[Concatenate[Any, P], R]
 
 
-class Guarded:
-    """Base class of `HashTable`: locks, interrupts and forks. A subclass defines `_close_now` and `_refuse_in_fork`.
+class Guarded(ABC):
+    """Base class of `HashTable`: locks, interrupts and forks. A subclass defines the abstract methods.
 
     survives : whether it is stored outside this process. If so, a forked process may only search it; if not, the fork
     has a copy of its own.
@@ -40,16 +41,17 @@ class Guarded:
         if not survives:
             _in_memory.add(self)
 
+    @abstractmethod
     def _close_now(self, *, writing: bool) -> None:
         """Release everything, while holding the writer's lock. writing : whether to write a checkpoint first."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _before_close(self) -> None:
         """Called first, without the lock: whatever holds it in another thread may have to end."""
 
+    @abstractmethod
     def _refuse_in_fork(self, process: int) -> None:
         """TableError where a process that was forked from `process` must not use this object."""
-        raise NotImplementedError
 
     def close(self) -> None:
         """Write a checkpoint and release the folder. A closed table cannot be used.

@@ -411,12 +411,8 @@ class HashTable(Guarded):
             search = index.topk_asymmetric if asymmetric else index.topk
             distances, slots = search(Q, int(k), self._n_threads())
             result = SearchResult(distances, state.view.ids(slots))
-            if not include:
+            if self._completed(result, slots, state, include):
                 return result
-            with suppress(Overtaken):
-                result.labels = self._labels_of(slots, state)
-                return result
-            self._await_reload()
 
     def search_radius(self, Q: ArrayLike, radius: int, *, include: Include = ()) -> RadiusResult:
         """All items at most `radius` bits away from each query.
@@ -430,12 +426,20 @@ class HashTable(Guarded):
             found = self._storage.index(state.view).radius(Q, int(radius), self._n_threads())
             offsets, distances, slots = found
             result = RadiusResult(offsets, distances, state.view.ids(slots))
-            if not include:
+            if self._completed(result, slots, state, include):
                 return result
-            with suppress(Overtaken):
+
+    def _completed(
+        self, result: SearchResult | RadiusResult, slots: np.ndarray, state: State, include: Include
+    ) -> bool:
+        """Add what is to be included; False where slots were renumbered meanwhile, so that the search is repeated."""
+        if include:
+            try:
                 result.labels = self._labels_of(slots, state)
-                return result
-            self._await_reload()
+            except Overtaken:
+                self._await_reload()
+                return False
+        return True
 
     def _to_search(self, Q: Any, include: Include) -> tuple[State, np.ndarray]:
         """The state to search, and Q as its encoders take it."""

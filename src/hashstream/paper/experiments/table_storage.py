@@ -14,10 +14,10 @@ from functools import partial
 import numpy as np
 
 from hashstream import _native
+from hashstream._machine import size
 from hashstream.evaluate import Job
 from hashstream.hashers import FCOH
 from hashstream.paper.contestants import with_paper_settings
-from hashstream.paper.format import size
 from hashstream.paper.pair_memory import class_wise_gradient, count, full_gradient, lean_gradient, peak_bytes
 from hashstream.paper.section import Experiment, Section, Sheet, Verdict
 from hashstream.paper.study import Measurement, Study
