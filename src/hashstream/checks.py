@@ -63,7 +63,7 @@ def class_stream(n: int = 300, d: int = 12, classes: int = 4, seed: int = 0) -> 
 
 def state_of(hasher: OnlineHasher) -> dict[str, Any]:
     """Everything that was learned, attribute by attribute, in a form that can be compared."""
-    return {name: _plain(value) for name, value in state(hasher).items()}
+    return {name: _plain(value) for name, value in state(hasher.settled()).items()}
 
 
 def _plain(value: Any) -> Any:

@@ -30,6 +30,7 @@ from hashstream.hashers.hcoh import HCOH
 from hashstream.hashers.hmoh import HMOH
 from hashstream.hashers.bsodh import BSODH
 from hashstream.hashers.ridge import RidgeHash
+from hashstream.hashers.posterior import PosteriorHash
 from hashstream.hashers.lsh import LSH
 from hashstream.hashers.classifier import ClassifierHash
 # isort: on
@@ -64,6 +65,7 @@ __all__ = [
     "ListOf",
     "MIHash",
     "OnlineHasher",
+    "PosteriorHash",
     "RandomState",
     "Real",
     "RidgeHash",

@@ -239,6 +239,14 @@ class OnlineHasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         view.__dict__ = dict(self.__dict__)
         return view
 
+    def settled(self) -> Self:
+        """A view of which the state is complete: what a method computes only when it is needed, is computed."""
+        return self._view()
+
+    def _stop_learning(self) -> None:
+        """Drop the state that only learning needs. Called on a view that is settled."""
+        self.__dict__.pop("rng_", None)
+
     def _piece_rows(self) -> int:
         """The largest number of rows that `_learn` is given at once."""
         return int(self.batch_size)
@@ -266,13 +274,13 @@ class OnlineHasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
     def encoder(self) -> Encoder:
         """The current hash functions, frozen. They share this model's arrays, which learning replaces."""
         check_is_fitted(self)
-        view = self._view()
+        view = self.settled()
         projection: Any = getattr(view, "projection_", None)
         project, model = view._project, None
         if self.is_projection():
             project = partial(_product, projection)  # the encoders of old versions have to be small
         else:
-            view.__dict__.pop("rng_", None)
+            view._stop_learning()
             model = view
         return Encoder(
             view.version_, view.n_bits_, view.n_features_in_, view.dtype_, view.feature_map_, projection, project,

@@ -30,7 +30,7 @@ def methods(*, variants: bool = False) -> dict[str, type[OnlineHasher]]:
     """All registered methods, name -> class; with `variants`, also those that only exist to be compared with another.
 
     >>> print(*methods())
-    FCOH OKH SketchHash FROSH AdaptHash OSH MIHash HCOH HMOH BSODH RidgeHash LSH ClassifierHash
+    FCOH OKH SketchHash FROSH AdaptHash OSH MIHash HCOH HMOH BSODH RidgeHash PosteriorHash LSH ClassifierHash
     >>> print(*(name for name in methods(variants=True) if name not in methods()))
     FCOH_S FCOH_C
     >>> methods()["HCOH"].needs

@@ -62,6 +62,7 @@ def to_bytes(hasher: OnlineHasher) -> bytes:
     """The bytes that `save` writes."""
     if type(hasher).__name__ not in methods(variants=True):
         raise TypeError(f"{type(hasher).__name__} is not a registered method: hashstream.register it first")
+    hasher = hasher.settled()
     tensors: dict[str, np.ndarray] = {}
     card = {
         "format": FORMAT,

@@ -1,0 +1,634 @@
+"""PosteriorHash: codes that round the probabilities of the classes. Our own method, and the one to take by default.
+
+`posterior_steps.py` is the method as a short paper, `posterior_functions.py` computes hash functions by it, and
+`posterior_watch.py` notices change. This file keeps the state along a stream, which has two stages:
+
+1. until 1,000 rows have come, the rows themselves are kept;
+2. then the map is drawn, and rows are summed in blocks of 500, with a sample of them for the choice of settings. Where
+   the watch says that the stream has changed, all but the rows since the change is forgotten: back to 1.
+
+The hash functions change at few points of the stream: when the sums have grown by a quarter, when most rows since the
+last change are of classes that have doubled, and when a class is new. So codes that are stored stay current for long,
+and the number of versions grows with the logarithm of the stream. Functions are computed when they are first asked for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from math import isfinite
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.utils.validation import check_is_fitted
+
+from hashstream.hashers import posterior_steps as steps
+from hashstream.hashers.base import OnlineHasher
+from hashstream.hashers.features import FeatureMapLike, same_map
+from hashstream.hashers.generators import RandomState, copy_generator
+from hashstream.hashers.labels import LabelBook, Labels
+from hashstream.hashers.posterior_functions import Functions, LateFunctions, Rows, Snapshot
+from hashstream.hashers.posterior_steps import Map, Sums
+from hashstream.hashers.posterior_watch import HORIZONS, NO_TEST, Watch, few_features, usual_mix
+from hashstream.hashers.registry import register
+from hashstream.hashers.state_fields import Array, Field, Flag, Real, Whole
+from hashstream.hashers.threads import on_one_thread
+from hashstream.hashers.validation import check_count, check_number, check_numbers
+
+__all__ = ["PosteriorHash"]
+
+FIRST_ROWS = 1000
+"""Rows that the map is drawn from."""
+BLOCK = 500
+"""Rows that are summed at once."""
+GROWTH = 1.25
+"""The hash functions change when the sums have grown by this factor."""
+NEW_ROWS = 10
+"""Rows of a new class after which the hash functions change."""
+MAX_WIDTH = 8192
+MAX_SUM = 1e30
+"""Features are bounded, and so are their sums; a model file with larger ones is refused."""
+
+
+@register
+class PosteriorHash(OnlineHasher):
+    """Codes whose Hamming distance ranks by the probability of a common class. Nothing has to be tuned.
+
+    Parameters
+    ----------
+    n_bits : int
+        r, the length of a code.
+    width : int
+        Number of random features; 0 for a linear model, which is faster and smaller.
+    sample_size : int
+        Rows of the stream that are kept for the choice of settings.
+    openness : float
+        Weight of retrieval among classes that were never taught, from 0. Larger values give softer codes.
+    drift : bool
+        Watch for change: fade with the horizon that predicts best, and start anew after a sudden change.
+    sample : (n, d) array, optional
+        Rows to draw the feature map from, instead of the first 1,000 of the stream. Learners that are to be merged
+        need the same sample and the same `random_state`.
+    batch_size : int
+        Rows per piece: the watch looks at every piece, and functions change after whole pieces.
+    feature_map, random_state
+        As in every method.
+
+    Attributes
+    ----------
+    codewords_ : (n_classes, n_bits) int8 array
+        The codeword of each class of `classes_`; zeros where no row of it has been learned.
+    sum_weights_, sum_means_, sum_scatter_
+        n_c, mu_c and Sw (a packed triangle); empty until the map is drawn.
+    horizon_ : float
+        About how many of the last rows count: infinite where nothing is forgotten.
+    changes_ : int
+        How often the stream has changed all at once, so that all but the last rows was forgotten.
+
+    Notes
+    -----
+    **The method** is described in `hashstream/hashers/posterior_steps.py`.
+
+    **Order.** The sums do not depend on the order of the rows. The map (from the first 1,000), the codewords (in order
+    of first appearance) and the sample (random) do.
+
+    **Labels.** Of a row with several labels, each counts with an equal share. Classes may come at any time and need not
+    come again. With one class so far, codes are those of a random projection.
+
+    **Cost** per row: O(m^2), m = d + width; per solution O(m^3). Encoding: O(d (q + C) + q width + (width + r) C + r^2)
+    with q = 64. State: m^2 / 2 + C m + (sample_size + 1,500) d numbers. The last rows and the sample are kept as they
+    are.
+
+    Examples
+    --------
+    >>> import hashstream as hs
+    >>> from sklearn.datasets import load_digits
+    >>> X, y = load_digits(return_X_y=True)
+    >>> hasher = hs.PosteriorHash(n_bits=32, random_state=0).fit(X[:1500], y[:1500])
+    >>> codes = hasher.transform(X)
+    >>> hs.evaluate.retrieval(codes[1500:], y[1500:], codes[:1500], y[:1500])["mAP"] > 0.9
+    True
+    """
+
+    reference = "hashstream"
+    state_size = "(d + w)^2 / 2 + C (d + w) + 2,500 d"
+    multilabel = True
+    colour = "#c2185b"
+    marker = "8"
+    tuning_grid: ClassVar[Mapping[str, Sequence[Any]]] = {"openness": (0.0, 0.5, 2.0)}
+
+    state_fields: ClassVar[dict[str, Field]] = {
+        "origin_": Array("d"),
+        "reduction_": Array("d e", or_none=True),
+        "basis_": Array("y q", or_none=True),
+        "directions_": Array("s w"),
+        "weights_": Array("m K"),
+        "offsets_": Array("K"),
+        "function_codewords_": Array("K r", "int8", values=(-1, 1)),
+        "dither_": Array("s r"),
+        "dither_offsets_": Array("r"),
+        "gain_": Real(low=0),
+        "hard_": Flag(),
+        "codewords_": Array("C r", "int8", values=(-1, 0, 1), optional=True),
+        "recent_": Array("b d", optional=True),
+        "recent_numbers_": Array("b", "int64", low=0, below="C", optional=True),
+        "recent_weights_": Array("b", "float64", low=0, optional=True),
+        "recent_wrong_": Array("b", "int8", low=-1, below=2, optional=True),
+        "unsummed_": Whole(optional=True),
+        "sum_weights_": Array("k", "float64", low=0, optional=True),
+        "sum_means_": Array("k g", optional=True),
+        "sum_scatter_": Array("t", optional=True),
+        "sample_": Array("n y", optional=True),
+        "sample_numbers_": Array("n", "int64", low=0, below="C", optional=True),
+        "sample_weights_": Array("n", "float64", low=0, optional=True),
+        "sampled_": Whole(optional=True),
+        "function_weights_": Array("f_k", "float64", low=0, optional=True),
+        "since_": Real(low=0, optional=True),
+        "watch_weights_": Array("j c", "float64", low=0, optional=True),
+        "watch_means_": Array("j c p", optional=True),
+        "watch_scatters_": Array("j u", optional=True),
+        "watch_lost_": Array("5 5", "float64", low=0, optional=True),
+        "watch_block_": Array("5 5", "float64", low=0, optional=True),
+        "watch_wrong_": Real(low=0, optional=True),
+        "watch_tested_": Real(low=0, optional=True),
+        "watch_horizon_": Whole(0, len(HORIZONS), optional=True),
+        "changes_": Whole(optional=True),
+    }
+
+    _late: LateFunctions
+    _map: Map | None
+    _watch: Watch | None
+
+    def __init__(
+        self,
+        n_bits: int = 32,
+        *,
+        width: int = 1024,
+        sample_size: int = 1000,
+        openness: float = 0.5,
+        drift: bool = True,
+        sample: ArrayLike | None = None,
+        batch_size: int = 100,
+        feature_map: FeatureMapLike = None,
+        random_state: RandomState = None,
+    ) -> None:
+        self.n_bits = n_bits
+        self.width = width
+        self.sample_size = sample_size
+        self.openness = openness
+        self.drift = drift
+        self.sample = sample
+        self.batch_size = batch_size
+        self.feature_map = feature_map
+        self.random_state = random_state
+
+    @classmethod
+    def from_paper(cls, dataset: str, n_bits: int, **changes: Any) -> Self:
+        """The defaults: the method is in no paper."""
+        return cls(n_bits, **changes)
+
+    def check_parameters(self) -> None:
+        super().check_parameters()
+        check_count("width", self.width, 0, MAX_WIDTH)
+        check_count("sample_size", self.sample_size, 50)
+        check_number("openness", self.openness, zero=True)
+        if not isinstance(self.drift, (bool, np.bool_)):
+            raise ValueError(f"drift must be True or False, not {self.drift!r}")
+        check_numbers("sample", self.sample)
+
+    def check_state(self) -> None:
+        super().check_state()
+        d = len(self.origin_)
+        linear = d if self.reduction_ is None else self.reduction_.shape[1]
+        if linear != (d if self.basis_ is None else len(self.basis_)) and self.basis_ is not None:
+            raise ValueError("basis_ must have a row for each linear feature")
+        if len(self.directions_) != (linear if self.basis_ is None else self.basis_.shape[1]):
+            raise ValueError("directions_ must have a row for each direction of basis_")
+        m = linear + self.directions_.shape[1]
+        if len(self.weights_) != m or not len(self.offsets_):
+            raise ValueError(f"weights_ must have {m} rows, one for each feature, and a column")
+        present = [name for name in LEARNING_FIELDS if name in self.__dict__ and name not in WATCH_FIELDS]
+        if hasattr(self, "rng_") or present:
+            self._check_learning(d, linear, m)
+
+    def _check_learning(self, d: int, linear: int, m: int) -> None:
+        """Check the state that only learning needs."""
+        for name in LEARNING_FIELDS:
+            if name not in self.__dict__ and name not in WATCH_FIELDS:
+                raise ValueError(f"{name} is missing")
+        if self.unsummed_ > len(self.recent_):
+            raise ValueError(f"unsummed_ must be at most {len(self.recent_)}, the number of recent rows")
+        if not self._drawn and (self.unsummed_ < len(self.recent_) or not self.unsummed_):
+            raise ValueError("recent_ must hold all rows, at least one, while there are no sums")
+        features = m if self._drawn else 0
+        k = len(self.sum_weights_)
+        if self.sum_means_.shape != (k, features) or len(self.sum_scatter_) != features * (features + 1) // 2:
+            raise ValueError(f"the sums must be of {features} features")
+        if max(k, len(self.function_weights_)) > len(self.codewords_):
+            raise ValueError("the sums must have no more classes than there are codewords")
+        if self.sample_.shape[1] != (linear if self._drawn else d):
+            raise ValueError(f"sample_ must have {linear if self._drawn else d} columns")
+        if self._drawn and (not len(self.sample_) or not self.sum_weights_.any()):
+            raise ValueError("sample_ and sum_weights_ must have a row and a class once there are sums")
+        used = np.zeros(len(self.codewords_), bool)
+        used[self.recent_numbers_] = used[self.sample_numbers_] = True
+        used[:k] |= self.sum_weights_ > 0
+        if not self.codewords_[used].all():
+            raise ValueError("codewords_ must have a codeword for each class that was learned")
+        if not (self.sum_weights_[self.sample_numbers_] > 0).all() if self._drawn else len(self.sample_):
+            raise ValueError("sample_ must have no rows but of classes in the sums")
+        for name in ("sum_means_", "sum_scatter_", "sample_", "watch_means_", "watch_scatters_"):
+            if name in self.__dict__ and np.abs(getattr(self, name)).max(initial=0) > MAX_SUM:
+                raise ValueError(f"{name} has numbers above {MAX_SUM:g}")
+        if any(name in self.__dict__ for name in WATCH_FIELDS):
+            self._check_watch(linear)
+
+    def _check_watch(self, linear: int) -> None:
+        for name in WATCH_FIELDS:
+            if name not in self.__dict__:
+                raise ValueError(f"{name} is missing")
+        j, c, p = self.watch_means_.shape
+        expected = few_features(self._stored_map(), np.zeros((1, linear), self.dtype_)).shape[1]
+        if not self._drawn or j != len(HORIZONS) or p != expected or c > len(self.codewords_):
+            raise ValueError(
+                f"watch_means_ must have shape ({len(HORIZONS)}, classes, {expected}), once there are sums"
+            )
+        if self.watch_weights_.shape != (j, c) or self.watch_scatters_.shape != (j, p * (p + 1) // 2):
+            raise ValueError("watch_weights_ and watch_scatters_ must fit watch_means_")
+
+    def _stored_map(self) -> Map:
+        return Map(self.origin_, self.reduction_, self.basis_, self.directions_)
+
+    # ---- learning
+
+    def _start(self, X: np.ndarray) -> None:
+        self.codewords_ = np.zeros((0, self.n_bits_), np.int8)
+        self.changes_ = 0
+        self._begin(X[:0])
+        if self.sample is not None:
+            sample = np.array(self.sample, dtype=X.dtype)
+            if sample.ndim != 2 or sample.shape[1] != self.n_features_in_ or not len(sample):
+                raise ValueError(
+                    f"sample must be a matrix with {self.n_features_in_} columns, not of shape {sample.shape}"
+                )
+            if not np.isfinite(sample).all():
+                raise ValueError("sample contains NaN or infinity")
+            self._draw(sample if self.feature_map_ is None else self.feature_map_.transform(sample))
+
+    def _begin(self, none: np.ndarray) -> None:
+        """Forget all rows; none: (0, d)."""
+        self._map, self._watch = None, None
+        nothing = Rows(none, np.zeros(0, np.int64), np.zeros(0))
+        self._keep_recent(nothing, np.zeros(0, np.int8), 0)
+        self._keep_sums(Sums.empty(0, none.dtype))
+        self._keep_sample(nothing, 0)
+        self.function_weights_: np.ndarray = np.zeros(0)
+        self.since_ = 0.0
+
+    def _draw(self, X: np.ndarray) -> None:
+        """Draw the map from rows X: from here on rows are summed."""
+        self._use_map(Map.draw(X, int(self.width), self.rng_))
+
+    def _use_map(self, drawn: Map) -> None:
+        self._map = drawn
+        none = self.recent_[:0]
+        self._keep_sums(Sums.empty(drawn.size, none.dtype))
+        self._keep_sample(Rows(drawn.rows(none), np.zeros(0, np.int64), np.zeros(0)), 0)
+
+    def _keep_recent(self, rows: Rows, wrong: np.ndarray, unsummed: int) -> None:
+        self.recent_, self.recent_numbers_, self.recent_weights_ = rows.values, rows.numbers, rows.weights
+        self.recent_wrong_, self.unsummed_ = wrong, unsummed
+
+    def _keep_sums(self, sums: Sums) -> None:
+        self.sum_weights_, self.sum_means_, self.sum_scatter_ = sums.weights, sums.means, sums.scatter
+
+    def _keep_sample(self, rows: Rows, seen: int) -> None:
+        self.sample_, self.sample_numbers_, self.sample_weights_ = rows.values, rows.numbers, rows.weights
+        self.sampled_ = seen
+
+    @property
+    def _recent(self) -> Rows:
+        return Rows(self.recent_, self.recent_numbers_, self.recent_weights_)
+
+    @property
+    def _sums(self) -> Sums:
+        return Sums(self.sum_weights_, self.sum_means_, self.sum_scatter_)
+
+    @property
+    def _sample(self) -> Rows:
+        return Rows(self.sample_, self.sample_numbers_, self.sample_weights_)
+
+    @property
+    def _drawn(self) -> bool:
+        return len(self.sum_scatter_) > 0
+
+    def _learn(self, X: np.ndarray, labels: Labels) -> int:
+        self._restore()
+        rows = _with_classes(X, labels)
+        self._take_codewords(rows.numbers)
+        version, at = 0, 0
+        while at < len(rows):
+            room = (BLOCK if self._drawn else FIRST_ROWS) - self.unsummed_
+            self._append(rows[at : at + room])
+            version += self._after_rows()
+            at += room
+        return version
+
+    def _take_codewords(self, numbers: np.ndarray) -> None:
+        """Give a codeword to each class that has none yet, in the order of first appearance."""
+        T = self.codewords_
+        if (more := len(self.label_book_) - len(T)) > 0:
+            T = np.concatenate([T, np.zeros((more, self.n_bits_), np.int8)])
+        new = numbers[~T[numbers].any(axis=1)]
+        if len(new):
+            T = T.copy()
+            distinct, first = np.unique(new, return_index=True)
+            for c in distinct[np.argsort(first)]:
+                T[c] = steps.next_codeword(T[T.any(axis=1)], self.n_bits_, self.rng_)
+        self.codewords_ = T
+
+    def _append(self, rows: Rows) -> None:
+        wrong = np.full(len(rows), NO_TEST, np.int8)
+        if self._watch is not None and self._map is not None and len(rows):
+            few = few_features(self._map, self._map.rows(rows.values))
+            self._watch, wrong = self._watch.test(few, rows.numbers)
+        wrong = np.concatenate([self.recent_wrong_, wrong])
+        self._keep_recent(self._recent.plus(rows), wrong, self.unsummed_ + len(rows))
+
+    def _after_rows(self) -> int:
+        """Draw, sum, forget and change the functions where it is time; returns 1 where they change."""
+        if self._has_changed():
+            self.changes_ += 1
+        if not self._drawn and self.unsummed_ < FIRST_ROWS:
+            return self._change_before_map()
+        if not self._drawn:
+            self._draw(self.recent_)
+        new = self._has_new_class()
+        if self.unsummed_ < BLOCK and not new:
+            return 0
+        self._sum()
+        before = np.append(
+            self.function_weights_, np.zeros(len(self.sum_weights_) - len(self.function_weights_))
+        )
+        total, grown = self.sum_weights_.sum(), np.maximum(self.sum_weights_ - before, 0)
+        doubled = grown[self.sum_weights_ >= 2 * before].sum() >= grown.sum() / 2
+        if not (new or doubled or self.since_ >= (1 - 1 / GROWTH) * total):
+            return 0
+        self._change_functions()
+        return 1
+
+    def _has_new_class(self) -> bool:
+        pending = np.bincount(self.recent_numbers_[len(self.recent_) - self.unsummed_ :])
+        known = self.sum_weights_[: len(pending)]
+        pending[: len(known)][known > 0] = 0
+        return bool((pending >= NEW_ROWS).any())
+
+    def _change_before_map(self) -> int:
+        """Change the functions, where it is time, while they are those of the rows that are kept."""
+        weights, before = _class_weights(self._recent), self.function_weights_
+        new = np.count_nonzero(weights) > np.count_nonzero(before)
+        if not new and weights.sum() < GROWTH * before.sum():
+            return 0
+        self._change_functions()
+        return 1
+
+    def _change_functions(self) -> None:
+        """Functions of the current state, to be computed when they are asked for."""
+        for name in FUNCTION_FIELDS:
+            self.__dict__.pop(name, None)
+        sums, rows = (self._sums, self._sample) if self._drawn else (None, self._recent)
+        self._late = LateFunctions(
+            Snapshot(
+                self._map,
+                sums,
+                rows,
+                self.codewords_,
+                copy_generator(self.rng_),
+                int(self.width),
+                float(self.openness),
+            )
+        )
+        self.function_weights_ = self.sum_weights_ if self._drawn else _class_weights(rows)
+        self.since_ = 0.0
+
+    # ---- summing
+
+    def _sum(self) -> None:
+        """Sum the rows that are not summed yet."""
+        assert self._map is not None
+        classes, sums, recent = len(self.codewords_), self._sums, self._recent
+        for start in range(len(recent) - self.unsummed_, len(recent), BLOCK):
+            part = slice(start, start + BLOCK)
+            rows = Rows(self._map.rows(recent.values[part]), recent.numbers[part], recent.weights[part])
+            if self.drift:
+                sums = self._faded(sums, rows, self.recent_wrong_[part])
+            Z = self._map.features(rows.values, extra=classes)
+            sums = sums.plus_rows(Z, rows.numbers, rows.weights, classes)
+            self._take_sample(rows)
+            self.since_ += float(rows.weights.sum())
+        self._keep_sums(sums)
+        last = slice(max(0, len(recent) - BLOCK), None)
+        self._keep_recent(recent[last].copy(), self.recent_wrong_[last].copy(), 0)
+
+    def _take_sample(self, rows: Rows) -> None:
+        """Every row so far is in the sample with the same chance (algorithm R)."""
+        room = min(max(0, int(self.sample_size) - len(self.sample_)), len(rows))
+        sample, seen = self._sample.plus(rows[:room]), self.sampled_ + len(rows)
+        slots = self.rng_.integers(0, np.arange(self.sampled_ + room, seen) + 1)
+        for i in np.flatnonzero(slots < len(sample)):
+            at, row = slots[i], room + i
+            sample.values[at], sample.numbers[at] = rows.values[row], rows.numbers[row]
+            sample.weights[at] = rows.weights[row]
+        self._keep_sample(sample, seen)
+
+    # ---- change
+
+    def _faded(self, sums: Sums, rows: Rows, wrong: np.ndarray) -> Sums:
+        """The sums (and the weights of the sample) as they should count beside the next block of rows y."""
+        assert self._map is not None
+        few = few_features(self._map, rows.values)
+        watch = self._watch or Watch.empty(few.shape[1], few.dtype)
+        usual = usual_mix(sums.weights, rows.numbers)
+        self._watch = watch.learn(few, rows.numbers, rows.weights, len(self.codewords_), wrong, usual)
+        horizon, total = self._watch.rows, float(sums.weights.sum())
+        if not isfinite(horizon) or not total:
+            return sums
+        share = float(min(np.exp(-len(rows) / horizon), horizon / total))
+        self.sample_weights_ = self.sample_weights_ * share
+        self.sampled_ = min(self.sampled_, int(horizon))
+        return sums.faded(share)
+
+    def _has_changed(self) -> bool:
+        """Has the stream changed all at once? Then all but the rows since the change is forgotten."""
+        if self._watch is None or self._map is None:
+            return False
+        n = self._watch.suspects(self.recent_wrong_)
+        if not n or not usual_mix(self.sum_weights_, self.recent_numbers_[-n:]):
+            return False
+        rows, wrong = self._recent[-n:], self.recent_wrong_[-n:]
+        few = few_features(self._map, self._map.rows(rows.values))
+        if not self._watch.changed(few, rows.numbers, rows.weights, wrong):
+            return False
+        self._begin(self.recent_[:0])
+        self._append(rows.copy())
+        return True
+
+    @property
+    def horizon_(self) -> float:
+        """About how many of the last rows count; infinite where nothing is forgotten."""
+        check_is_fitted(self)
+        if "_map" not in self.__dict__:
+            return HORIZONS[self.__dict__.get("watch_horizon_", 0)]
+        return HORIZONS[0] if self._watch is None else self._watch.rows
+
+    # ---- merging
+
+    def merge(self, other: PosteriorHash) -> Self:
+        """Add what another learner has learned, as if its stream had come as well.
+
+        Both need the same map: the same `sample` and `random_state`, or a copy of one hasher to start from. A learner
+        of fewer than 1,000 rows has no map yet, and merges with any other. Codewords stay this learner's: classes that
+        it does not know take the next ones. `other` is not changed.
+        """
+        check_is_fitted(self)
+        check_is_fitted(other)
+        for name in ("n_bits_", "n_features_in_", "dtype_", "width"):
+            mine, theirs = getattr(self, name), getattr(other, name)
+            if mine != theirs:
+                raise ValueError(f"cannot merge: {name} is {mine!r} here and {theirs!r} in the other learner")
+        if not same_map(self.feature_map_, other.feature_map_):
+            raise ValueError(
+                "cannot merge: the feature maps differ, because they were fitted on different first batches"
+            )
+        if self.label_book_.multilabel != other.label_book_.multilabel:
+            raise ValueError(
+                "cannot merge: one has learned from one label per row, the other from 0/1 matrices"
+            )
+        other = other.copy()  # of one version, also where another thread learns meanwhile
+        return self._publish(lambda mine: on_one_thread(lambda: mine._learner(mine.rng_)._merged(other)))
+
+    def _merged(self, other: PosteriorHash) -> Self:
+        self._restore()
+        other._restore()
+        if self._map is not None and other._map is not None and not same_map(self._map, other._map):
+            raise ValueError(
+                "cannot merge: the maps differ, because they were drawn from different rows: give both learners the "
+                "same sample and random_state"
+            )
+        if self._map is None and other._map is not None:
+            self._use_map(other._map)
+        numbers = self._numbers_of(other)
+        if other._map is not None:
+            self._sum()
+            theirs = other._sums
+            self._keep_sums(self._sums.plus(theirs, numbers[: len(theirs.weights)], len(self.label_book_)))
+            self._merge_samples(other._sample, numbers, other.sampled_)
+        rest = other._recent[len(other.recent_) - other.unsummed_ :]
+        self._append(Rows(rest.values, numbers[rest.numbers], rest.weights))
+        if not self._drawn and self.unsummed_ >= FIRST_ROWS:
+            self._draw(self.recent_)
+        if self._drawn:
+            self._sum()
+        self._change_functions()
+        self.n_seen_ += other.n_seen_
+        self.version_ += other.version_ + 1
+        return self
+
+    def _numbers_of(self, other: PosteriorHash) -> np.ndarray:
+        """The number here of each class of another learner; new ones take theirs, and a codeword, in its order."""
+        known = set(self.label_book_.classes)
+        new = [label for label in other.label_book_.classes if label not in known]
+        self.label_book_ = LabelBook(self.label_book_.classes + new, self.label_book_.multilabel)
+        number = {label: c for c, label in enumerate(self.label_book_.classes)}
+        numbers = np.array([number[label] for label in other.label_book_.classes], np.int64)
+        self._take_codewords(numbers[other.codewords_.any(axis=1)])
+        return numbers
+
+    def _merge_samples(self, theirs: Rows, numbers: np.ndarray, seen: int) -> None:
+        """A sample of both streams: from each a share as large as the stream."""
+        mine, total = self._sample, self.sampled_ + seen
+        size = min(int(self.sample_size), len(mine) + len(theirs))
+        drawn = int(self.rng_.binomial(size, seen / max(1, total)))
+        take = min(max(drawn, size - len(mine)), len(theirs))
+        theirs = theirs[self.rng_.permutation(len(theirs))[:take]]
+        both = mine[self.rng_.permutation(len(mine))[: size - take]].plus(
+            Rows(theirs.values, numbers[theirs.numbers], theirs.weights)
+        )
+        self._keep_sample(both[self.rng_.permutation(size)], total)
+
+    # ---- encoding
+
+    def _functions(self) -> Functions:
+        if "weights_" not in self.__dict__:
+            return self._late.get()
+        found: Functions | None = self.__dict__.get("_found")
+        if found is None:
+            found = Functions(
+                self._stored_map(), self.weights_, self.offsets_, self.function_codewords_, self.dither_,
+                self.dither_offsets_, self.gain_, self.hard_,
+            )  # fmt: skip
+            self._found = found
+        return found
+
+    def _project(self, X: np.ndarray) -> np.ndarray:
+        return self._functions().values(X)
+
+    def settled(self) -> Self:
+        view = super().settled()
+        if hasattr(view, "n_seen_"):
+            found = view._functions()
+            drawn = found.map
+            view.__dict__.update(
+                origin_=drawn.origin, reduction_=drawn.reduction, basis_=drawn.basis, directions_=drawn.directions,
+                weights_=found.weights, offsets_=found.offsets, function_codewords_=found.codewords,
+                dither_=found.dither, dither_offsets_=found.dither_offsets, gain_=found.gain, hard_=found.hard,
+                _found=found,
+            )  # fmt: skip
+            if (watch := view.__dict__.get("_watch")) is not None:
+                view.__dict__.update(
+                    watch_weights_=np.stack([sums.weights for sums in watch.sums]),
+                    watch_means_=np.stack([sums.means for sums in watch.sums]),
+                    watch_scatters_=np.stack([sums.scatter for sums in watch.sums]),
+                    watch_lost_=watch.lost, watch_block_=watch.block, watch_wrong_=watch.wrong,
+                    watch_tested_=watch.tested, watch_horizon_=watch.horizon,
+                )  # fmt: skip
+        return view
+
+    def _restore(self) -> None:
+        """Set the attributes that are made of the state, in a hasher that was loaded."""
+        if "_map" in self.__dict__:
+            return
+        self._map, self._watch = None, None
+        if self._drawn:
+            self._map = self._stored_map()
+        if "watch_weights_" in self.__dict__:
+            parts = zip(self.watch_weights_, self.watch_means_, self.watch_scatters_, strict=True)
+            self._watch = Watch.of(
+                tuple(Sums(*part) for part in parts), self.watch_lost_, self.watch_block_, self.watch_wrong_,
+                self.watch_tested_, self.watch_horizon_,
+            )  # fmt: skip
+        for name in WATCH_FIELDS:
+            self.__dict__.pop(name, None)
+
+    def _stop_learning(self) -> None:
+        super()._stop_learning()
+        for name in (*LEARNING_FIELDS, "_late", "_map", "_watch"):
+            self.__dict__.pop(name, None)
+
+
+FUNCTION_FIELDS = tuple(name for name, field in PosteriorHash.state_fields.items() if not field.optional)
+WATCH_FIELDS = tuple(name for name in PosteriorHash.state_fields if name.startswith("watch_"))
+LEARNING_FIELDS = tuple(name for name, field in PosteriorHash.state_fields.items() if field.optional)
+
+
+def _class_weights(rows: Rows) -> np.ndarray:
+    weights: np.ndarray = np.bincount(rows.numbers, rows.weights)
+    return weights
+
+
+def _with_classes(X: np.ndarray, labels: Labels) -> Rows:
+    """Rows with their classes, copied. A row of several classes is there once for each, in all with a weight of 1."""
+    if labels.indicator is None:
+        return Rows(X.copy(), labels.ids[labels.rank].astype(np.int64), np.ones(len(X)))
+    rows, numbers = np.nonzero(labels.indicator)
+    return Rows(X[rows], numbers.astype(np.int64), 1 / np.bincount(rows, minlength=len(X))[rows])

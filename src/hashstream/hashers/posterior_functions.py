@@ -1,0 +1,196 @@
+"""The hash functions of PosteriorHash, and how they follow from the state of a stream."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from math import isinf
+from typing import Self
+
+import numpy as np
+from scipy.linalg import cholesky, qr
+
+from hashstream.hashers import posterior_steps as steps
+from hashstream.hashers.generators import copy_generator
+from hashstream.hashers.kernels.posterior import diffuse
+from hashstream.hashers.posterior_steps import Map, Sums
+from hashstream.hashers.threads import on_one_thread
+
+__all__ = ["Functions", "LateFunctions", "Rows", "Snapshot"]
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Rows x or y (n, d), each with a class number (n,) int64 and a weight (n,)."""
+
+    values: np.ndarray
+    numbers: np.ndarray
+    weights: np.ndarray
+
+    def __len__(self) -> int:
+        return len(self.numbers)
+
+    def __getitem__(self, which: slice | np.ndarray) -> Self:
+        """A view of some of them."""
+        return type(self)(self.values[which], self.numbers[which], self.weights[which])
+
+    def plus(self, other: Rows) -> Self:
+        parts = zip(
+            (self.values, self.numbers, self.weights),
+            (other.values, other.numbers, other.weights),
+            strict=True,
+        )
+        return type(self)(*map(np.concatenate, parts))
+
+    def copy(self) -> Self:
+        return type(self)(self.values.copy(), self.numbers.copy(), self.weights.copy())
+
+
+@dataclass(frozen=True)
+class Functions:
+    """The hash functions of one version.
+
+    weights (m, K), offsets (K,): of the logits, with all factors. codewords (K, r). dither (q, r), dither_offsets (r,).
+    gain: 1 / (1 - 2 lo), or 0 where there is one class, so that bits are those of the dither. hard: t is infinite.
+    """
+
+    map: Map
+    weights: np.ndarray
+    offsets: np.ndarray
+    codewords: np.ndarray
+    dither: np.ndarray
+    dither_offsets: np.ndarray
+    gain: float
+    hard: bool
+
+    def values(self, X: np.ndarray) -> np.ndarray:
+        """The real values whose signs are the bits, (n, r)."""
+        joint, last, T, K = self._tables
+        D, scale = self.map.centred(X)
+        if self.map.reduction is not None:
+            D = D @ self.map.reduction
+        if self.map.basis is None:
+            S = D * scale
+            G = S @ joint
+        else:
+            both = D @ joint
+            both *= scale
+            S, G = both[:, : -len(self.offsets)], both[:, -len(self.offsets) :]
+        G = G + self.map.random(S) @ last
+        G += self.offsets
+        M = T[G.argmax(axis=1)] if self.hard else steps.softmax(G) @ T
+        M *= self.weights.dtype.type(self.gain)
+        np.clip(M, -1, 1, out=M)
+        return diffuse(M, steps.dither(S, self.dither, self.dither_offsets), K)
+
+    @cached_property
+    def _tables(self) -> tuple[np.ndarray, ...]:
+        """The linear weights, behind the basis where there is one; those of random features; codewords; feedback."""
+        dtype, basis, linear = (
+            self.weights.dtype,
+            self.map.basis,
+            self.map.size - self.map.directions.shape[1],
+        )
+        first = self.weights[:linear]
+        joint = first if basis is None else np.concatenate([basis, first], axis=1)
+        T = self.codewords.astype(dtype)
+        return joint, self.weights[linear:], T, steps.feedback(self.codewords).astype(dtype)
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """The state that hash functions are computed from.
+
+    rows: x where the map is still to be drawn from them, so that map and sums are None; otherwise y, of the sample.
+    """
+
+    map: Map | None
+    sums: Sums | None
+    rows: Rows
+    codewords: np.ndarray
+    rng: np.random.Generator
+    width: int
+    openness: float
+
+    def functions(self) -> Functions:
+        """Solve the sums and choose the settings."""
+        rng, rows = copy_generator(self.rng), self.rows
+        drawn = self.map or Map.draw(rows.values, self.width, rng)
+        Y = rows.values if self.map else drawn.rows(rows.values)
+        Z, sums, rotation = drawn.features(Y).astype(np.float64), self.sums, None
+        if sums is None:
+            rotation, sums, Z = _summed(Z, rows, len(self.codewords))
+        known = np.flatnonzero(sums.weights > 0)
+        rank = np.full(len(sums.weights), -1)
+        rank[known] = np.arange(len(known))
+        weights, means, scatter = sums.weights[known], sums.means[known].astype(np.float64), sums.matrix()
+        T, own = self.codewords[known], rank[rows.numbers]
+        S = drawn.shadow(Y).astype(np.float64)
+        directions, centre = _dither_directions(S, rows.weights, T.shape[1], rng)
+        usable = rng.permutation(np.flatnonzero(weights[own] > rows.weights * (1 + 1e-9)))
+        chosen = steps.choose(
+            lambda ridge: steps.Discriminant.fit(scatter, means, float(weights.sum()), ridge),
+            weights,
+            T,
+            (Z[usable], own[usable], rows.weights[usable]),
+            steps.dither(S[usable], directions, centre),
+            self.openness,
+            rng,
+        )
+        (t, lo), found, dtype = chosen.rung, chosen.discriminant, Y.dtype
+        scale = chosen.tau * found.freedom * (1 if isinf(t) else t)
+        W = found.W if rotation is None else rotation @ found.W
+        return Functions(
+            drawn,
+            (scale * W).astype(dtype),
+            (-scale / 2 * found.norms).astype(dtype),
+            T,
+            directions.astype(dtype),
+            centre.astype(dtype),
+            0.0 if len(T) < 2 else 1.0 if isinf(t) else 1 / (1 - 2 * lo),
+            isinf(t),
+        )
+
+
+class LateFunctions:
+    """Functions that are computed when they are first asked for, by whichever view of the hasher."""
+
+    def __init__(self, snapshot: Snapshot) -> None:
+        self.snapshot: Snapshot | None = snapshot
+        self.found: Functions | None = None
+
+    def get(self) -> Functions:
+        snapshot = self.snapshot
+        if snapshot is not None:
+            self.found = on_one_thread(snapshot.functions)
+            self.snapshot = None
+        assert self.found is not None
+        return self.found
+
+
+def _summed(Z: np.ndarray, rows: Rows, classes: int) -> tuple[np.ndarray | None, Sums, np.ndarray]:
+    """The sums of all rows, and their features: both in an orthonormal basis of the span of the features, (m, n), where
+    rows are fewer than features. What is orthogonal to all rows adds the same to every distance."""
+    basis = None
+    if len(Z) < Z.shape[1]:
+        basis, R = qr(Z.T, mode="economic", check_finite=False)
+        Z = np.ascontiguousarray(R.T)
+    room = np.concatenate([Z, np.empty((classes, Z.shape[1]))])
+    sums = Sums.empty(Z.shape[1], Z.dtype).plus_rows(room, rows.numbers, rows.weights, classes)
+    return basis, sums, Z
+
+
+def _dither_directions(
+    S: np.ndarray, weights: np.ndarray, n_bits: int, rng: np.random.Generator
+) -> tuple[np.ndarray, np.ndarray]:
+    """Gaussian directions with the covariance of S, scaled to variance 1: (q, r); and their means (r,)."""
+    q = S.shape[1]
+    drawn = rng.standard_normal((q, n_bits))
+    share = weights / weights.sum()
+    mean = share @ S
+    S = S - mean
+    C = (S * share[:, None]).T @ S
+    floor = 1e-6 * float(np.trace(C)) / q or 1.0
+    V = cholesky(C + floor * np.eye(q), lower=True) @ drawn
+    V /= np.sqrt(np.einsum("ij,ij->j", V, C @ V + floor * V))
+    return V, mean @ V
