@@ -182,11 +182,6 @@ class PosteriorHash(OnlineHasher):
         self.feature_map = feature_map
         self.random_state = random_state
 
-    @classmethod
-    def from_paper(cls, dataset: str, n_bits: int, **changes: Any) -> Self:
-        """The defaults: the method is in no paper."""
-        return cls(n_bits, **changes)
-
     def check_parameters(self) -> None:
         super().check_parameters()
         check_count("width", self.width, 0, MAX_WIDTH)
