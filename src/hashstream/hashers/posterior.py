@@ -25,9 +25,9 @@ from sklearn.utils.validation import check_is_fitted
 from hashstream.hashers import posterior_steps as steps
 from hashstream.hashers.base import OnlineHasher
 from hashstream.hashers.features import FeatureMapLike, same_map
-from hashstream.hashers.generators import RandomState, copy_generator
+from hashstream.hashers.generators import RandomState
 from hashstream.hashers.labels import LabelBook, Labels
-from hashstream.hashers.posterior_functions import Functions, LateFunctions, Rows, Snapshot
+from hashstream.hashers.posterior_functions import Functions, LateFunctions, Rows, Snapshot, generators
 from hashstream.hashers.posterior_steps import Map, Sums
 from hashstream.hashers.posterior_watch import HORIZONS, NO_TEST, Watch, few_features, usual_mix
 from hashstream.hashers.registry import register
@@ -135,6 +135,7 @@ class PosteriorHash(OnlineHasher):
         "recent_weights_": Array("b", "float64", low=0, optional=True),
         "recent_wrong_": Array("b", "int8", low=-1, below=2, optional=True),
         "unsummed_": Whole(optional=True),
+        "seed_": Whole(optional=True),
         "sum_weights_": Array("k", "float64", low=0, optional=True),
         "sum_means_": Array("k g", optional=True),
         "sum_scatter_": Array("t", optional=True),
@@ -259,6 +260,7 @@ class PosteriorHash(OnlineHasher):
     def _start(self, X: np.ndarray) -> None:
         self.codewords_ = np.zeros((0, self.n_bits_), np.int8)
         self.changes_ = 0
+        self.seed_ = int(self.rng_.integers(1 << 62))
         self._begin(X[:0])
         if self.sample is not None:
             sample = np.array(self.sample, dtype=X.dtype)
@@ -282,7 +284,7 @@ class PosteriorHash(OnlineHasher):
 
     def _draw(self, X: np.ndarray) -> None:
         """Draw the map from rows X: from here on rows are summed."""
-        self._use_map(Map.draw(X, int(self.width), self.rng_))
+        self._use_map(Map.draw(X, int(self.width), generators(self.seed_)[0]))
 
     def _use_map(self, drawn: Map) -> None:
         self._map = drawn
@@ -398,7 +400,7 @@ class PosteriorHash(OnlineHasher):
                 sums,
                 rows,
                 self.codewords_,
-                copy_generator(self.rng_),
+                self.seed_,
                 int(self.width),
                 float(self.openness),
             )

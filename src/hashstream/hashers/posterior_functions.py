@@ -11,12 +11,11 @@ import numpy as np
 from scipy.linalg import cholesky, qr
 
 from hashstream.hashers import posterior_steps as steps
-from hashstream.hashers.generators import copy_generator
 from hashstream.hashers.kernels.posterior import diffuse
 from hashstream.hashers.posterior_steps import Map, Sums
 from hashstream.hashers.threads import on_one_thread
 
-__all__ = ["Functions", "LateFunctions", "Rows", "Snapshot"]
+__all__ = ["Functions", "LateFunctions", "Rows", "Snapshot", "generators"]
 
 
 @dataclass(frozen=True)
@@ -108,14 +107,17 @@ class Snapshot:
     sums: Sums | None
     rows: Rows
     codewords: np.ndarray
-    rng: np.random.Generator
+    seed: int
     width: int
     openness: float
 
     def functions(self) -> Functions:
         """Solve the sums and choose the settings."""
-        rng, rows = copy_generator(self.rng), self.rows
-        drawn = self.map or Map.draw(rows.values, self.width, rng)
+        rows = self.rows
+        for_map, for_dither, for_choice = generators(
+            self.seed
+        )  # the same for all versions, so that few bits change
+        drawn = self.map or Map.draw(rows.values, self.width, for_map)
         Y = rows.values if self.map else drawn.rows(rows.values)
         Z, sums, rotation = drawn.features(Y).astype(np.float64), self.sums, None
         if sums is None:
@@ -126,8 +128,8 @@ class Snapshot:
         weights, means, scatter = sums.weights[known], sums.means[known].astype(np.float64), sums.matrix()
         T, own = self.codewords[known], rank[rows.numbers]
         S = drawn.shadow(Y).astype(np.float64)
-        directions, centre = _dither_directions(S, rows.weights, T.shape[1], rng)
-        usable = rng.permutation(np.flatnonzero(weights[own] > rows.weights * (1 + 1e-9)))
+        directions, centre = _dither_directions(S, rows.weights, T.shape[1], for_dither)
+        usable = for_choice.permutation(np.flatnonzero(weights[own] > rows.weights * (1 + 1e-9)))
         chosen = steps.choose(
             lambda ridge: steps.Discriminant.fit(scatter, means, float(weights.sum()), ridge),
             weights,
@@ -135,7 +137,7 @@ class Snapshot:
             (Z[usable], own[usable], rows.weights[usable]),
             steps.dither(S[usable], directions, centre),
             self.openness,
-            rng,
+            for_choice,
         )
         (t, lo), found, dtype = chosen.rung, chosen.discriminant, Y.dtype
         scale = chosen.tau * found.freedom * (1 if isinf(t) else t)
@@ -150,6 +152,11 @@ class Snapshot:
             0.0 if len(T) < 2 else 1.0 if isinf(t) else 1 / (1 - 2 * lo),
             isinf(t),
         )
+
+
+def generators(seed: int) -> list[np.random.Generator]:
+    """Generators for the map, the dither and the choice of settings."""
+    return [np.random.default_rng([seed, part]) for part in range(3)]
 
 
 class LateFunctions:

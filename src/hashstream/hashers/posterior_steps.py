@@ -90,8 +90,8 @@ RUNGS = (
 FIRST_RUNG = (2.8, 0.0)
 """Before there are rows enough to choose."""
 LEAST_ROWS = 20
-HIDDEN = 0.3
-"""Share of the classes that are taken out of the posterior for the second world."""
+HIDDEN = 3
+"""Parts of the classes, each of which is taken out of the posterior in turn, for the second world."""
 TOLERANCE = 1e-3
 """Scores that differ by less are equal: the softest rung, or the ridge tried first, is taken."""
 
@@ -502,12 +502,12 @@ def choose_rung(
     """The rung of best score; G, within: tau times the logits of the sample without and with each row."""
     scores = _rung_scores(G, within, own, learned, T, u)
     if openness > 0 and len(T) > 2:
-        hidden = np.zeros(len(T), bool)
-        hidden[rng.permutation(len(T))[: min(len(T) - 2, max(1, round(HIDDEN * len(T))))]] = True
-        kept = ~hidden
-        scores = scores + openness * _rung_scores(
-            G[:, kept], within[:, kept], own, learned & kept[own], T[kept], u
-        )
+        part = rng.permutation(len(T)) % HIDDEN
+        for one in range(HIDDEN):
+            kept = part != one
+            scores = scores + openness / HIDDEN * _rung_scores(
+                G[:, kept], within[:, kept], own, learned & kept[own], T[kept], u
+            )
     return RUNGS[int(np.flatnonzero(scores >= scores.max() - TOLERANCE)[-1])]
 
 
