@@ -65,7 +65,7 @@ class PosteriorHash(OnlineHasher):
     openness : float
         Weight of retrieval among classes that were never taught, from 0. Larger values give softer codes.
     drift : bool
-        Watch for change: fade with the horizon that predicts best, and start anew after a sudden change.
+        Watch for change: fade with the horizon that predicts best, and start again after a sudden change.
     sample : (n, d) array, optional
         Rows to draw the feature map from, instead of the first 1,000 of the stream. Learners that are to be merged
         need the same sample and the same `random_state`.
@@ -502,9 +502,12 @@ class PosteriorHash(OnlineHasher):
                 "cannot merge: one has learned from one label per row, the other from 0/1 matrices"
             )
         other = other.copy()  # of one version, also where another thread learns meanwhile
-        return self._publish(lambda mine: on_one_thread(lambda: mine._learner(mine.rng_)._merged(other)))
+        return self._publish(lambda mine: on_one_thread(lambda: mine._merged(other)))
 
     def _merged(self, other: PosteriorHash) -> Self:
+        return self._learner(self.rng_)._merge(other)
+
+    def _merge(self, other: PosteriorHash) -> Self:
         self._restore()
         other._restore()
         if self._map is not None and other._map is not None and not same_map(self._map, other._map):

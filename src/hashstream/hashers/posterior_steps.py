@@ -70,8 +70,8 @@ from dataclasses import dataclass, replace
 from math import inf, sqrt
 
 import numpy as np
-from scipy.linalg import LinAlgError, cholesky, eigh, qr, solve_triangular
-from scipy.linalg.blas import dsyrk, ssyrk
+from numpy.linalg import LinAlgError, cholesky
+from scipy.linalg import eigh, qr, solve_triangular
 from scipy.linalg.lapack import dtpttr, dtrttp, stpttr, strttp
 from scipy.sparse import csr_array
 
@@ -276,15 +276,15 @@ class Sums:
         """The scatter as a float64 matrix of which the lower triangle is set."""
         unpack = stpttr if self.scatter.dtype == np.float32 else dtpttr
         full: np.ndarray = unpack(self.means.shape[1], self.scatter, uplo="L")[0]
-        return full.astype(np.float64, order="F", copy=False)
+        return np.ascontiguousarray(full.T, np.float64).T
 
 
 def _scatter(block: np.ndarray) -> np.ndarray:
     """The packed lower triangle of block^T block."""
     if not block.size:
         return np.zeros(block.shape[1] * (block.shape[1] + 1) // 2, block.dtype)
-    product, pack = (ssyrk, strttp) if block.dtype == np.float32 else (dsyrk, dtrttp)
-    packed: np.ndarray = pack(product(1, block.T, lower=1), uplo="L")[0]
+    pack = strttp if block.dtype == np.float32 else dtrttp
+    packed: np.ndarray = pack((block.T @ block).T, uplo="L")[0]
     return packed
 
 
@@ -306,10 +306,10 @@ class Discriminant:
         m = len(scatter)
         floor = 1e-6 * float(np.trace(scatter)) / m
         while True:
-            A = scatter.copy(order="F")
+            A = scatter.copy()
             A[np.diag_indices(m)] += ridge + floor
             try:
-                L = cholesky(A, lower=True, overwrite_a=True, check_finite=False)
+                L = cholesky(A)  # NumPy's lets other threads run, SciPy's does not
                 break
             except LinAlgError:  # rounding of the sums of very many rows
                 floor = 10 * floor + ridge
@@ -335,7 +335,10 @@ def leave_one_out(
     weights: n_c. Z: (n, m). own: the class of each row, of more weight than the row. row_weights: w of each row.
     """
     V, norms, f = discriminant.V, discriminant.norms, discriminant.freedom
-    U = solve_triangular(discriminant.L, Z.T, lower=True, check_finite=False)
+    U = np.empty((Z.shape[1], len(Z)))
+    for start in range(0, len(Z), 100):  # other threads wait while SciPy solves
+        part = slice(start, start + 100)
+        U[:, part] = solve_triangular(discriminant.L, Z[part].T, lower=True, check_finite=False)
     squares, products = np.einsum("ij,ij->j", U, U)[:, None], U.T @ V
     D = squares - 2 * products + norms
     i = np.arange(len(own))
