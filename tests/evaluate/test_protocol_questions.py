@@ -1,4 +1,4 @@
-"""Unseen classes, classes in turn, drift, wrong labels, validation: against what each promises, computed slowly."""
+"""Protocols other than the paper's: against what each promises, computed slowly."""
 
 from __future__ import annotations
 
@@ -18,11 +18,13 @@ from hashstream.evaluate.protocols import (
     LabelNoise,
     Paper,
     Protocol,
+    SlowDrift,
     UnseenClasses,
     Validation,
 )
+from hashstream.evaluate.protocols.slow_drift import pairs_of
 
-EVERY = [Paper(), UnseenClasses(), ClassIncremental(), Drift(), LabelNoise(), Validation()]
+EVERY = [Paper(), UnseenClasses(), ClassIncremental(), Drift(), SlowDrift(), LabelNoise(), Validation()]
 SECONDS = ("train_seconds", "encode_seconds")
 SEED = 3
 
@@ -120,7 +122,11 @@ def test_the_seed_decides(protocol: Protocol, data: protocols.PreparedDataset) -
     assert not np.array_equal(first.X, other.X)
 
 
-@pytest.mark.parametrize("protocol", EVERY, ids=lambda protocol: protocol.kind)
+@pytest.mark.parametrize(
+    "protocol",
+    [one for one in EVERY if not isinstance(one, SlowDrift)],  # which see `test_slow_drift` for
+    ids=lambda protocol: protocol.kind,
+)
 def test_queries_are_never_learned_from(protocol: Protocol, data: protocols.PreparedDataset) -> None:
     hasher, _ = run_stream(protocol, data)
     learned = rows_of(data, hasher.stream[0])
@@ -247,6 +253,54 @@ def test_recovery(curve: dict[int, float], rows: float) -> None:
     assert unmoved["recovery_rows"] == 0
 
 
+def by_the_book(X: np.ndarray, pairs: np.ndarray, angles: list[float]) -> np.ndarray:
+    """Each row rotated by its angle in the plane of each pair of features, one after the other."""
+    found = X.astype(np.float64)
+    for row, angle in zip(found, angles, strict=True):
+        for a, b in pairs.T:
+            z = complex(row[a], row[b]) * np.exp(1j * angle)
+            row[a], row[b] = z.real, z.imag
+    return found
+
+
+@pytest.mark.parametrize("turns", [1.0, 2.5])
+@pytest.mark.parametrize("features", [14, 13])
+def test_slow_drift(data: protocols.PreparedDataset, turns: float, features: int) -> None:
+    data = protocols.PreparedDataset("letters", data.X[:, :features], data.y, data.setting)
+    kept = data.X.copy()
+    hasher, checkpoints = run_stream(SlowDrift(turns), data)
+    split, pairs = data.split(SEED), pairs_of(features, SEED)
+    X, y = hasher.stream
+    assert len(set(pairs.ravel())) == pairs.size == 14 - 2 * (features % 2)
+    np.testing.assert_array_equal(y, data.y[split.stream])
+    np.testing.assert_array_equal(X[0], data.X[split.stream[0]])
+    angles = [turns * np.pi / 2 * row / 599 for row in range(600)]
+    np.testing.assert_allclose(X, by_the_book(data.X[split.stream], pairs, angles), atol=1e-5)
+    assert [checkpoint.n_train for checkpoint in checkpoints] == [100, 200, 300, 400, 500, 600]
+    for at, checkpoint in enumerate(checkpoints):
+        replay = Recorder()
+        for piece in hasher.learned[: at + 1]:
+            replay.partial_fit(*piece)
+        database, queries = hasher.encoded[2 * at : 2 * at + 2]
+        for seen, rows in ((database, split.retrieval), (queries, split.queries)):
+            now = [angles[checkpoint.n_train - 1]] * len(rows)
+            np.testing.assert_allclose(seen, by_the_book(data.X[rows], pairs, now), atol=1e-5)
+        expected = mean_ap(replay, (queries, data.y[split.queries]), (database, data.y[split.retrieval]))
+        assert checkpoint.scores["mAP"] == pytest.approx(expected)
+    before, after = data.X[split.retrieval], hasher.encoded[-2]
+    np.testing.assert_allclose(before @ before.T, after @ after.T, rtol=1e-4, atol=1e-4)  # as hard as it was
+    np.testing.assert_array_equal(data.X, kept)
+
+
+def test_slow_drift_at_other_checkpoints_and_its_area(data: protocols.PreparedDataset) -> None:
+    _, whole = run_stream(SlowDrift(), data)
+    _, (between, end) = run_stream(SlowDrift(), data, (550, 600))
+    assert end.scores["mAP"] == whole[-1].scores["mAP"]
+    assert between.scores["mAP"] != end.scores["mAP"]
+    curves = {"mAP": {100: 0.4, 200: 0.8, 300: 0.6}}
+    assert SlowDrift().run_metrics(curves, [100, 200, 300]) == {"AUC of mAP": pytest.approx(0.6)}
+
+
 @pytest.mark.parametrize("rate", [0.0, 0.2, 1.0])
 def test_label_noise(data: protocols.PreparedDataset, rate: float) -> None:
     paper, noisy = Paper().task(data, SEED), LabelNoise(rate).task(data, SEED)
@@ -316,6 +370,8 @@ def test_named() -> None:
         ("drift:fast", "'fast' is not a number"),
         ("drift:0", "share of features"),
         ("drift:nan", "share of features"),
+        ("slow-drift:0", "quarter turns has to be above 0, not 0"),
+        ("slow-drift:inf", "quarter turns has to be above 0, not inf"),
         ("label-noise:1.5", "0 to 1, not 1.5"),
         ("unseen-classes:1", "between 0 and 1, not 1"),
     ],
@@ -342,7 +398,7 @@ def test_data_sets_that_are_too_small_for_a_question(data: protocols.PreparedDat
 def test_metrics_of_whole_runs_only(data: protocols.PreparedDataset, tmp_path: Path) -> None:
     """A run cut in the middle and continued says the same as one in a single go, and says nothing before its end."""
     jobs = evaluate.jobs({"Moving": Moving}, bits=[12], runs=2)
-    for protocol in (Paper(), ClassIncremental(), Drift()):
+    for protocol in (Paper(), ClassIncremental(), Drift(), SlowDrift()):
         points = protocol.points(data)
         whole = evaluate.Results(tmp_path / protocol.kind / "whole.csv")
         evaluate.run(jobs, data, whole, protocol=protocol)

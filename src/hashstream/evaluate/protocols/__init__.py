@@ -15,6 +15,7 @@ from hashstream.evaluate.protocols.label_noise import LabelNoise
 from hashstream.evaluate.protocols.paper import Paper
 from hashstream.evaluate.protocols.protocol import Curves, Protocol
 from hashstream.evaluate.protocols.settings import SETTINGS, Setting, setting_of
+from hashstream.evaluate.protocols.slow_drift import SlowDrift
 from hashstream.evaluate.protocols.task import (
     Checkpoint,
     PreparedDataset,
@@ -38,6 +39,7 @@ __all__ = [
     "PreparedDataset",
     "Protocol",
     "Setting",
+    "SlowDrift",
     "Streamed",
     "Task",
     "UnseenClasses",
@@ -50,7 +52,7 @@ __all__ = [
 
 PROTOCOLS: dict[str, Protocol] = {
     protocol.kind: protocol
-    for protocol in (Paper(), UnseenClasses(), ClassIncremental(), Drift(), LabelNoise())
+    for protocol in (Paper(), UnseenClasses(), ClassIncremental(), Drift(), SlowDrift(), LabelNoise())
 }
 """Every protocol for comparing methods, with its default number. (`Validation` is for choosing settings.)"""
 
