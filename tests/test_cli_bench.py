@@ -261,6 +261,7 @@ def test_settings_by_name(tmp_path: Path) -> None:
     [
         ("unseen-classes", ["seen mAP", "unseen mAP", "unseen precision@10"]),
         ("class-incremental", ["old mAP", "new mAP", "forgetting"]),
+        ("bursts:3", ["mAP@1000", "precision@10", "precision@H2"]),
         ("drift:0.5", ["moved mAP", "recovery rows"]),
         ("slow-drift:2", ["precision@10", "of mAP"]),
         ("label-noise:0.4", ["precision@H2", "of precision@K"]),

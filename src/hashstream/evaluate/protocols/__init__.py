@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import fields, replace
 
+from hashstream.evaluate.protocols.bursts import Bursts
 from hashstream.evaluate.protocols.class_incremental import ClassIncremental
 from hashstream.evaluate.protocols.drift import Drift
 from hashstream.evaluate.protocols.label_noise import LabelNoise
@@ -30,6 +31,7 @@ from hashstream.evaluate.protocols.validation import Validation
 __all__ = [
     "PROTOCOLS",
     "SETTINGS",
+    "Bursts",
     "Checkpoint",
     "ClassIncremental",
     "Curves",
@@ -52,7 +54,15 @@ __all__ = [
 
 PROTOCOLS: dict[str, Protocol] = {
     protocol.kind: protocol
-    for protocol in (Paper(), UnseenClasses(), ClassIncremental(), Drift(), SlowDrift(), LabelNoise())
+    for protocol in (
+        Paper(),
+        UnseenClasses(),
+        ClassIncremental(),
+        Bursts(),
+        Drift(),
+        SlowDrift(),
+        LabelNoise(),
+    )
 }
 """Every protocol for comparing methods, with its default number. (`Validation` is for choosing settings.)"""
 
