@@ -23,6 +23,7 @@ import hashstream
 from hashstream import cli, datasets, evaluate
 from hashstream.evaluate import protocols, worker_count
 from hashstream.hashers import registry
+from hashstream.paper.contestants import contestants
 from hashstream.terminal import watch_jobs
 
 
@@ -228,12 +229,41 @@ def test_bench_with_the_papers_settings(tmp_path: Path) -> None:
     assert found["HCOH[paper]"] == checkpoint.scores["mAP"]
 
 
+@pytest.mark.filterwarnings("ignore:only .* anchors")
+def test_settings_by_name(tmp_path: Path) -> None:
+    """The rows are those of the paper's contestant, whose settings and name are the same."""
+    options = ["--dataset", "digits", "--methods", "ridgehash[RBF],RidgeHash", "--bits", 8, "--runs", 1]
+    options += ["--out", tmp_path, "--checkpoints", 100, "--workers", 1]
+    for settings in ("default", "paper"):
+        result = call("bench", *options, "--settings", settings)
+        assert result.exit_code == 0, result.output
+    assert "RidgeHash[rbf][paper]" in result.output
+    found = {
+        row["method"]: row["value"]
+        for row in evaluate.Results(tmp_path / "results.csv").rows
+        if row["metric"] == "mAP[paper]"
+    }
+    assert set(found) == {f"RidgeHash{form}" for form in ("", "[rbf]", "[paper]", "[rbf][paper]")}
+    assert found["RidgeHash[rbf]"] != found["RidgeHash"]
+    data = evaluate.PreparedDataset.of(datasets.load("digits"))
+    ridge = [one for one in contestants("digits") if one.name == "RidgeHash"]
+    other = evaluate.Results(tmp_path / "other.csv")
+    for one in ridge:
+        (checkpoint,) = evaluate.measure(one.job(8, 0), data, [100], other)
+        assert found[one.label] == checkpoint.scores["mAP"]
+    assert "LSH, ClassifierHash, RidgeHash[rbf], or module:Class" in refused(
+        "bench", *options, "--methods", "RidgeHash[fourier]"
+    )
+
+
 @pytest.mark.parametrize(
     ("protocol", "columns"),
     [
         ("unseen-classes", ["seen mAP", "unseen mAP", "unseen precision@10"]),
         ("class-incremental", ["old mAP", "new mAP", "forgetting"]),
+        ("bursts:3", ["mAP@1000", "precision@10", "precision@H2"]),
         ("drift:0.5", ["moved mAP", "recovery rows"]),
+        ("slow-drift:2", ["precision@10", "of mAP"]),
         ("label-noise:0.4", ["precision@H2", "of precision@K"]),
     ],
 )

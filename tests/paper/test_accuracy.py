@@ -13,7 +13,7 @@ from small_studies import small_study
 from hashstream.evaluate.protocols import SETTINGS, Setting
 from hashstream.evaluate.protocols.paper import K
 from hashstream.evaluate.results import DIVERGED
-from hashstream.hashers import LSH
+from hashstream.hashers import LSH, RidgeHash
 from hashstream.paper import EXPERIMENTS, FULL, QUICK, Section, Sheet, Study, Value, notes
 from hashstream.paper.accuracy import margin_sheet, margins, other_methods, paper_methods
 from hashstream.paper.accuracy_plots import area
@@ -346,6 +346,39 @@ def test_a_method_of_one_s_own_takes_part_once(tmp_path: Path) -> None:
         assert labels.count("LSH") == labels.count("Mine") == 1
         assert next(one.method for one in contestants(dataset, {"LSH": LSH2}) if one.label == "LSH") is LSH2
     assert Contestant("Mine", "", LSH2).title == "Mine"
+
+
+def test_ridgehash_takes_part_with_rbf_anchors_as_well(tmp_path: Path) -> None:
+    for dataset, labels, classes in (
+        ("mnist", ["RidgeHash[paper]", "RidgeHash[rbf][paper]"], 10),
+        ("tinyimagenet200", ["RidgeHash[paper]", "RidgeHash[rbf][paper]"], 205),
+        ("my.npz", ["RidgeHash", "RidgeHash[rbf]"], RidgeHash().n_classes),
+    ):
+        found = [one for one in contestants(dataset) if one.name == "RidgeHash"]
+        assert [one.label for one in found] == labels
+        assert [one.title for one in found] == ["RidgeHash", "RidgeHash (RBF)"]
+        assert [one.printed for one in found] == ["", ""]
+        linear, rbf = (one.method(n_bits=16, random_state=0) for one in found)
+        assert linear.feature_map is None
+        assert rbf.feature_map.n_anchors == 1000
+        assert linear.n_classes == rbf.n_classes == classes
+    study = filled(tmp_path)
+    others = sheet_of(EXPERIMENT.show(study), "mAP, methods that are not in the paper's tables")
+    cells = {row[0]: row[1] for row in others.rows}
+    for title, label in (
+        ("RidgeHash", "RidgeHash[paper]"),
+        ("RidgeHash (RBF)", "RidgeHash[rbf][paper]"),
+        ("PosteriorHash", "PosteriorHash"),
+    ):
+        assert cells[title].startswith(
+            f"{mean(score(label, 'mAP', 16, run, 20_000) for run in (0, 1)):.3f} ±"
+        )
+        assert "paper" not in cells[title]
+
+
+def test_a_method_of_one_s_own_replaces_every_form() -> None:
+    labels = [one.label for one in contestants("mnist", {"RidgeHash": LSH})]
+    assert [label for label in labels if label.startswith("RidgeHash")] == ["RidgeHash"]
 
 
 def test_quick_is_a_part_of_full() -> None:

@@ -280,7 +280,7 @@ def test_numbers_of_a_logarithmic_axis_are_plain_and_apart(high: float, wanted: 
 
 
 def test_every_method_has_a_style_of_its_own() -> None:
-    from hashstream.hashers import methods
+    from hashstream.hashers import NAMED_SETTINGS, methods
 
     ours = [name for name in methods() if methods()[name].__module__.startswith("hashstream.")]
     assert set(ours) <= set(pictures.COLOURS)
@@ -288,4 +288,7 @@ def test_every_method_has_a_style_of_its_own() -> None:
     styles = {(pictures.style(name).colour, pictures.style(name).marker) for name in ours}
     assert len(styles) == len(ours)
     assert pictures.style("FCOH (paper)").dashes != pictures.style("FCOH (auto)").dashes
+    titles = [*ours, *(named.title for named in NAMED_SETTINGS.values())]
+    for choose in (lambda style: style.colour, lambda style: style.marker):
+        assert len({choose(pictures.style(title)) for title in titles}) == len(titles) > len(ours)
     assert pictures.style("Somebody's").colour.startswith("#")

@@ -53,7 +53,8 @@ def bench(
     methods: Annotated[
         str,
         typer.Option(
-            help="Names separated by commas, or `all`; `my_module:MyMethod` or `mine.py:MyMethod` for your own."
+            help="Names separated by commas, or `all`; `RidgeHash[rbf]` has 1,000 RBF anchors; `my_module:MyMethod` "
+            "or `mine.py:MyMethod` for your own."
         ),
     ] = "FCOH,LSH",
     bits: Annotated[str, typer.Option(help="Code lengths, separated by commas.")] = "32",

@@ -17,8 +17,8 @@ from rich.console import Console
 from rich.markup import escape
 
 from hashstream.evaluate.job import MEASURING
+from hashstream.hashers import NAMED_SETTINGS, register
 from hashstream.hashers import methods as registry
-from hashstream.hashers import register
 
 __all__ = [
     "Ties",
@@ -58,22 +58,28 @@ def say(text: str) -> None:
 
 
 def choose(names: str) -> dict[str, Callable[..., Any]]:
-    """Parse a list of methods such as `fcoh,LSH,my_module:MyMethod,mine.py:MyMethod`, or `all`."""
+    """Parse a list of methods such as `fcoh,LSH,RidgeHash[rbf],my_module:MyMethod,mine.py:MyMethod`, or `all`.
+
+    `all` are the methods, each once, with their defaults.
+    """
     every: dict[str, Callable[..., Any]] = dict(registry())
-    known = {name.lower(): (name, method) for name, method in registry(variants=True).items()}
+    forms = {name: one.hasher for name, one in NAMED_SETTINGS.items()}
+    every_form: dict[str, Callable[..., Any]] = {**registry(variants=True), **forms}
+    known = {name.lower(): (name, method) for name, method in every_form.items()}
     if names.strip().lower() == "all":
         return every
     chosen: dict[str, Callable[..., Any]] = {}
     for name in (name.strip() for name in names.split(",") if name.strip()):
         if ":" in name:
-            method = import_method(name)
-            chosen[method.__name__] = method
+            imported = import_method(name)
+            chosen[imported.__name__] = imported
         elif name.lower() in known:
             name, method = known[name.lower()]
             chosen[name] = method
         else:
             raise ValueError(
-                f"there is no method {name}: choose from {', '.join(every)}, or module:Class, or file.py:Class"
+                f"there is no method {name}: choose from {', '.join([*every, *forms])}, or module:Class, or "
+                "file.py:Class"
             )
     if not chosen:
         raise ValueError(f"--methods is empty: choose from {', '.join(every)}")
@@ -92,12 +98,13 @@ def paper_settings(
     name = counterpart(dataset).name or dataset
     chosen = {}
     for label, method in methods.items():
-        from_paper = getattr(method, "from_paper", None)
+        cls, given = (method.func, method.keywords) if isinstance(method, partial) else (method, {})
+        from_paper = getattr(cls, "from_paper", None)
         if from_paper is None:
             chosen[label] = method
         else:
             from_paper(name, 32)  # raises if there are none for this data set
-            chosen[f"{label}[paper]"] = partial(from_paper, name)
+            chosen[f"{label}[paper]"] = partial(from_paper, name, **given)
     return chosen, name
 
 

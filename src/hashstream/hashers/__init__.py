@@ -35,6 +35,7 @@ from hashstream.hashers.lsh import LSH
 from hashstream.hashers.classifier import ClassifierHash
 # isort: on
 
+from hashstream.hashers.named_settings import NAMED_SETTINGS
 from hashstream.hashers.serialization import load, save
 
 __all__ = [
@@ -46,6 +47,7 @@ __all__ = [
     "HCOH",
     "HMOH",
     "LSH",
+    "NAMED_SETTINGS",
     "OKH",
     "OSH",
     "AdaptHash",

@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any
 
 from hashstream.evaluate import Job
-from hashstream.hashers import methods
+from hashstream.hashers import NAMED_SETTINGS, methods
 from hashstream.paper.comparability import counterpart
 from hashstream.paper.printed import METHODS
 
@@ -39,7 +39,11 @@ class Contestant:
         ['FCOH (auto)', 'FCOH (paper)', 'BSODH', 'HCOH', 'MIHash', 'OSH']
         >>> [one.title for one in contestants("mnist") if "(" in one.label]
         ['OSH (state lost)', 'SketchHash (state lost)']
+        >>> [(one.label, one.title) for one in contestants("mnist") if one.name == "RidgeHash"]
+        [('RidgeHash[paper]', 'RidgeHash'), ('RidgeHash[rbf][paper]', 'RidgeHash (RBF)')]
         """
+        if (form := self.label.removesuffix("[paper]")) in NAMED_SETTINGS:
+            return NAMED_SETTINGS[form].title
         if self.label == "FCOH":
             return "FCOH (auto)"
         if self.label == "FCOH[paper]":
@@ -51,10 +55,12 @@ class Contestant:
 
 
 def with_paper_settings(name: str, dataset: str, **changes: Any) -> Callable[..., Any]:
-    """The method `name` with the paper's settings for a data set, then `changes`.
+    """The method `name` (or settings by name) with the paper's settings for a data set, then `changes`.
 
     A method or a data set for which the paper has no settings gives the method's defaults.
     """
+    if (named := NAMED_SETTINGS.get(name)) is not None:
+        return with_paper_settings(named.method.__name__, dataset, **{**named.settings, **changes})
     method = methods(variants=True)[name]
     from_paper, known = getattr(method, "from_paper", None), counterpart(dataset).name
     if from_paper is None or not known:
@@ -66,7 +72,8 @@ def contestants(dataset: str, also: Mapping[str, Callable[..., Any]] | None = No
     """All methods with the paper's settings, FCOH with our defaults, and the methods of `also`.
 
     OSH and SketchHash take part twice: the published test bench loses their state, and the paper's rows show that.
-    On a data set of the user's own every method takes part once, with its defaults.
+    So does RidgeHash, the second time with 1,000 RBF anchors. On a data set of the user's own every method takes part
+    with its defaults.
 
     >>> [one.label for one in contestants("mnist") if one.printed == "OSH"]
     ['OSH[paper](paper_compat=True)']
@@ -74,14 +81,22 @@ def contestants(dataset: str, also: Mapping[str, Callable[..., Any]] | None = No
     ['OSH']
     """
     also = also or {}
-    names = [name for name in dict.fromkeys((*ROWS, *methods())) if name not in also]
+    names = []
+    for name in dict.fromkeys((*ROWS, *methods())):
+        if name not in also:
+            names += [
+                name,
+                *(form for form, named in NAMED_SETTINGS.items() if named.method is methods()[name]),
+            ]
     mine = [Contestant(name, "", method) for name, method in also.items()]
     if not counterpart(dataset).name:
-        return [Contestant(name, name if name in ROWS else "", methods()[name]) for name in names] + mine
+        defaults = {name: with_paper_settings(name, dataset) for name in names}
+        return [Contestant(n, n if n in ROWS else "", method) for n, method in defaults.items()] + mine
     found = [Contestant("FCOH", "", methods()["FCOH"])]
     for name in names:
         method = with_paper_settings(name, dataset)
-        label = f"{name}[paper]" if isinstance(method, partial) else name
+        from_paper = isinstance(method, partial) and not isinstance(method.func, type)
+        label = f"{name}[paper]" if from_paper else name
         loses_state = name in ("OSH", "SketchHash")
         found.append(Contestant(label, name if name in ROWS and not loses_state else "", method))
         if loses_state:

@@ -113,10 +113,18 @@ NOTES = (
     ),
     Note(
         "digits|*.npz|*.npy|*.mat",
-        "HMOH|OKH",
+        "HMOH|OKH|RidgeHash",
         "*",
         "Methods with kernels choose their anchors among the rows before the first checkpoint. Where these are few "
-        "(digits has 100), HMOH has as many anchors, and OKH half as many, instead of 300.",
+        "(digits has 100), HMOH has as many anchors, and OKH half as many, instead of 300, and RidgeHash (RBF) as many "
+        "instead of 1,000.",
+    ),
+    Note(
+        "*",
+        "RidgeHash",
+        "*",
+        "RidgeHash (RBF) has features of 1,000 Gaussian kernels: its input is not that of RidgeHash and the other "
+        "linear methods.",
     ),
     Note(
         "mnist",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from hashstream.hashers import methods
+from hashstream.hashers import NAMED_SETTINGS, methods
 
 __all__ = ["COLOURS", "Style", "style"]
 
@@ -26,11 +26,14 @@ class Style:
 
 
 def style(title: str) -> Style:
-    """The style of a method by its name, or by a title such as "FCOH (paper)".
+    """The style of a method by its name, or by a title such as "FCOH (paper)" or "RidgeHash (RBF)".
 
     >>> style("FCOH (auto)").colour == style("FCOH (paper)").colour == COLOURS["FCOH"]
     True
     """
+    for named in NAMED_SETTINGS.values():
+        if named.title == title:
+            return Style(named.colour, named.marker, "-", hollow=False)
     name, _, form = title.partition(" (")
     second = form in ("paper)", "state lost)")
     method = methods(variants=True).get(name)

@@ -9,12 +9,14 @@ from __future__ import annotations
 
 from dataclasses import fields, replace
 
+from hashstream.evaluate.protocols.bursts import Bursts
 from hashstream.evaluate.protocols.class_incremental import ClassIncremental
 from hashstream.evaluate.protocols.drift import Drift
 from hashstream.evaluate.protocols.label_noise import LabelNoise
 from hashstream.evaluate.protocols.paper import Paper
 from hashstream.evaluate.protocols.protocol import Curves, Protocol
 from hashstream.evaluate.protocols.settings import SETTINGS, Setting, setting_of
+from hashstream.evaluate.protocols.slow_drift import SlowDrift
 from hashstream.evaluate.protocols.task import (
     Checkpoint,
     PreparedDataset,
@@ -29,6 +31,7 @@ from hashstream.evaluate.protocols.validation import Validation
 __all__ = [
     "PROTOCOLS",
     "SETTINGS",
+    "Bursts",
     "Checkpoint",
     "ClassIncremental",
     "Curves",
@@ -38,6 +41,7 @@ __all__ = [
     "PreparedDataset",
     "Protocol",
     "Setting",
+    "SlowDrift",
     "Streamed",
     "Task",
     "UnseenClasses",
@@ -50,7 +54,15 @@ __all__ = [
 
 PROTOCOLS: dict[str, Protocol] = {
     protocol.kind: protocol
-    for protocol in (Paper(), UnseenClasses(), ClassIncremental(), Drift(), LabelNoise())
+    for protocol in (
+        Paper(),
+        UnseenClasses(),
+        ClassIncremental(),
+        Bursts(),
+        Drift(),
+        SlowDrift(),
+        LabelNoise(),
+    )
 }
 """Every protocol for comparing methods, with its default number. (`Validation` is for choosing settings.)"""
 
