@@ -1,4 +1,4 @@
-"""The methods that are made of matrix products over batches: BSODH, SketchHash, FROSH and RidgeHash.
+"""The methods that are made of matrix products over batches: BSODH, SketchHash, FROSH, RidgeHash and PosteriorHash.
 
 `METHODS`: name -> (make_hasher, make_floor, at most). `make_hasher(n_bits)` gives a hasher, `make_floor(X, n_bits)` a
 callable that does the method's own products and factorisations for all of X, and nothing else: the calls of BLAS and
@@ -15,8 +15,10 @@ from threadpoolctl import threadpool_limits
 
 import hashstream as hs
 from benchmarks.harness import Ratio, console, in_turn, machine, show
+from hashstream.hashers import posterior_steps
 from hashstream.hashers.bsodh import BSODH
 from hashstream.hashers.frosh import FROSH
+from hashstream.hashers.posterior import BLOCK, PosteriorHash
 from hashstream.hashers.ridge import RidgeHash
 from hashstream.hashers.sketchhash import SketchHash
 
@@ -97,6 +99,27 @@ def ridge_floor(X: np.ndarray, n_bits: int) -> Floor:
     return floor
 
 
+def posterior_floor(X: np.ndarray, n_bits: int) -> Floor:
+    """For each block of 500: the reduction of long rows, the random features, Z^T Z. Without a solution, as learning
+    has none."""
+    d, width = X.shape[1], PosteriorHash().width
+    linear = d if d <= posterior_steps.MOST_LINEAR else posterior_steps.REDUCED
+    q = linear if linear <= posterior_steps.FEW_FEATURES else posterior_steps.PRINCIPAL
+    reduction, basis, directions = (
+        np.ones(shape, X.dtype) for shape in ((d, linear), (linear, q), (q, width))
+    )
+    Z = np.ones((BLOCK, linear + width), X.dtype)
+
+    def floor() -> None:
+        for batch in batches(X, BLOCK):
+            Y = batch if linear == d else batch @ reduction
+            S = Y if linear == q else Y @ basis
+            part = Z[: len(batch)]
+            _ = S @ directions, part.T @ part
+
+    return floor
+
+
 METHODS: dict[str, tuple[Callable[[int], Any], Callable[[np.ndarray, int], Floor], float | None]] = {
     "BSODH": (lambda n_bits: BSODH(n_bits, random_state=0), bsodh_floor, 3.0),
     "SketchHash": (
@@ -110,6 +133,7 @@ METHODS: dict[str, tuple[Callable[[int], Any], Callable[[np.ndarray, int], Floor
         None,
     ),
     "RidgeHash": (lambda n_bits: RidgeHash(n_bits, random_state=0), ridge_floor, None),
+    "PosteriorHash": (lambda n_bits: PosteriorHash(n_bits, random_state=0), posterior_floor, None),
 }
 
 

@@ -137,6 +137,25 @@ def test_perf_runs_a_benchmark_of_the_checkout(checkout: Path) -> None:
     assert "choose from toy" in refused("perf", "tyo")
 
 
+def test_perf_runs_one_part_of_a_benchmark(checkout: Path) -> None:
+    folder = checkout / "benchmarks"
+    folder.mkdir()
+    for name in ("__init__", "harness"):
+        (folder / f"{name}.py").touch()
+    main = "def main(quick, part=None):\n    print('part', part)\n    return True\n"
+    (folder / "whole.py").write_text(main)
+    (folder / "parts.py").write_text(f"PARTS = ('one', 'two')\n\n\n{main}")
+    try:
+        said = [call("perf", "parts", *more).output for more in ((), ("--part", "two"))]
+        unknown, none = (refused("perf", name, "--part", "tow") for name in ("parts", "whole"))
+    finally:
+        for name in [name for name in sys.modules if name.split(".")[0] == "benchmarks"]:
+            del sys.modules[name]
+    assert said == ["part None\n", "part two\n"]
+    assert "choose from one, two" in unknown
+    assert "it runs as a whole" in none
+
+
 def test_perf_outside_a_checkout_says_so(checkout: Path) -> None:
     assert "run this in a checkout" in refused("perf", "hamming")
     assert cli.benchmarks() == []

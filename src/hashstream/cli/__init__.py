@@ -71,6 +71,9 @@ def perf(
     quick: Annotated[
         bool, typer.Option("--quick", help="Fewer repetitions: a first impression, not a result.")
     ] = False,
+    part: Annotated[
+        str | None, typer.Option(help="Only this part of the benchmark, where it has several.")
+    ] = None,
 ) -> None:
     """Measure speed as ratios within one run, against targets; the exit code is 1 if one is missed.
 
@@ -81,7 +84,12 @@ def perf(
     if name not in benchmarks():
         fail(f"there is no benchmark {name!r}: choose from {', '.join(benchmarks())}")
     sys.path.insert(0, str(Path(__file__).resolve().parents[3]))  # before any other package named benchmarks
-    if not importlib.import_module(f"benchmarks.{name}").main(quick):
+    module = importlib.import_module(f"benchmarks.{name}")
+    parts = getattr(module, "PARTS", ())
+    if part is not None and part not in parts:
+        choice = f"choose from {', '.join(parts)}" if parts else "it runs as a whole"
+        fail(f"{name} has no part {part!r}: {choice}")
+    if not (module.main(quick) if part is None else module.main(quick, part)):
         raise typer.Exit(1)
 
 
