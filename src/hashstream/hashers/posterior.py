@@ -65,7 +65,7 @@ class PosteriorHash(OnlineHasher):
     openness : float
         Weight of retrieval among classes that were never taught, from 0. Larger values give softer codes.
     drift : bool
-        Watch for change: fade with the horizon that predicts best, and start anew after a sudden change.
+        Watch for change: fade with the horizon that predicts best, and forget what was before a sudden change.
     sample : (n, d) array, optional
         Rows to draw the feature map from, instead of the first 1,000 of the stream. Learners that are to be merged
         need the same sample and the same `random_state`.
