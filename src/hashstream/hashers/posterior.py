@@ -500,9 +500,12 @@ class PosteriorHash(OnlineHasher):
                 "cannot merge: one has learned from one label per row, the other from 0/1 matrices"
             )
         other = other.copy()  # of one version, also where another thread learns meanwhile
-        return self._publish(lambda mine: on_one_thread(lambda: mine._learner(mine.rng_)._merged(other)))
+        return self._publish(lambda mine: on_one_thread(lambda: mine._merged(other)))
 
     def _merged(self, other: PosteriorHash) -> Self:
+        return self._learner(self.rng_)._merge(other)
+
+    def _merge(self, other: PosteriorHash) -> Self:
         self._restore()
         other._restore()
         if self._map is not None and other._map is not None and not same_map(self._map, other._map):
