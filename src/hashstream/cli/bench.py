@@ -55,7 +55,7 @@ def bench(
         typer.Option(
             help="Names separated by commas, or `all`; `my_module:MyMethod` or `mine.py:MyMethod` for your own."
         ),
-    ] = "FCOH,LSH",
+    ] = "PosteriorHash,FCOH,LSH",
     bits: Annotated[str, typer.Option(help="Code lengths, separated by commas.")] = "32",
     runs: Annotated[
         int,
