@@ -2,7 +2,7 @@
 
     pip install onnxruntime pillow
     python examples/image_features.py photos --model resnet50.onnx --layer pool --out photos.npz
-    hashstream bench --dataset photos.npz --methods FCOH,LSH --out results
+    hashstream bench --dataset photos.npz --methods PosteriorHash,LSH --out results
 
 `--layer` names any tensor of the network; a feature map is averaged over its positions. Images are turned upright, made
 RGB, scaled to the square that the network expects, and normalised with ImageNet's mean and standard deviation. An image

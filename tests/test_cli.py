@@ -58,7 +58,7 @@ def test_mistakes_are_answered_with_a_sentence(tmp_path: Path) -> None:
     assert "each must be at least 1" in refused(*digits, "--bits", "0")
     assert "the stream of digits has 1,500 rows" in refused(*digits, "--checkpoints", "2000")
     assert "expected name=value" in refused(*digits, "--set", "learning_rate")
-    assert "LSH has no such parameter; it has" in refused(*digits, "--set", "learning_rate=1")
+    assert "PosteriorHash has no such parameter; it has" in refused(*digits, "--set", "learning_rate=1")
     assert "use --bits and --runs instead" in refused(*digits, "--set", "n_bits=8")
     assert "n_bits" in refused(*digits, "--bits", "5000")
     assert "batch_size" in refused(*digits, "--set", "batch_size=0")

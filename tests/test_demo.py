@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from hashstream import FCOH, HashTable, cli, datasets, evaluate, pictures
+from hashstream import FCOH, HashTable, PosteriorHash, cli, datasets, evaluate, pictures
 from hashstream.demo import DemoResult, Setup, demo, feeder
 from hashstream.demo.setup import CHECKPOINTS
 from hashstream.table import TableError
@@ -70,7 +70,7 @@ def test_the_whole_story(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
         assert not np.isin(
             setup.split.queries, table.search(setup.X[:1], 1500).ids
         ).any()  # they were only asked
-    alone = FCOH(32, random_state=0)
+    alone = PosteriorHash(32, random_state=0)
     for start in range(0, 1500, 100):
         alone.partial_fit(setup.X[stream[start : start + 100]], y[stream[start : start + 100]])
     assert held.codes.tobytes() == alone.transform(setup.X[stream]).tobytes()
@@ -85,7 +85,10 @@ def test_the_whole_story(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
         assert f"{one.fresh:.3f} re-encoded" in said
     assert learned.checkpoints[-1].stored == pytest.approx(learned.checkpoints[-1].fresh)
     assert learned.checkpoints[-1].stored > learned.untrained["mAP"] + 0.1
-    assert f"{learned.scores['mAP']:.3f}   untrained projection {learned.untrained['mAP']:.3f}" in said
+    scores = [learned.scores["mAP"], learned.fcoh.scores["mAP"], learned.untrained["mAP"]]
+    assert scores == sorted(scores, reverse=True)
+    assert "{:.3f}   FCOH {:.3f}   untrained projection {:.3f}".format(*scores) in said
+    assert [n for n, _ in learned.fcoh.curve] == sorted(set(items))
     assert "4 bytes of code instead of 256 as float32 (64 times smaller)" in said
 
     for path in learned.pictures:
@@ -100,6 +103,22 @@ def test_the_whole_story(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
     (tmp_path / "other" / "table").mkdir(parents=True)
     with pytest.raises(TableError, match="is not the table of an earlier demo"):
         demo(datasets.load("digits"), tmp_path / "other")
+
+
+def test_fcoh_is_measured_with_all_codes_re_encoded() -> None:
+    setup = Setup.of(datasets.load("digits"), 16, seed=1)
+    y, stream, queries = setup.data.y, setup.split.stream, setup.split.queries
+    found = setup.compare([300, 1500])
+    hasher = FCOH(16, random_state=1)
+    for start in range(0, 300, 100):
+        hasher.partial_fit(setup.X[stream[start : start + 100]], y[stream[start : start + 100]])
+    codes, asked = hasher.transform(setup.X[stream[:300]]), hasher.transform(setup.X[queries])
+    scores = evaluate.retrieval(asked, y[queries], codes, y[stream[:300]], ties="paper", n_bits=16)
+    assert found.curve[0] == (300, pytest.approx(scores["mAP"]))
+    assert found.curve[1] == (
+        1500,
+        pytest.approx(found.scores["mAP"]),
+    )  # of digits, every query is asked each time
 
 
 def test_map_is_that_of_the_judges() -> None:

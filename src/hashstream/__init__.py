@@ -3,7 +3,7 @@
 >>> import hashstream as hs
 >>> from sklearn.datasets import load_digits
 >>> X, y = load_digits(return_X_y=True)
->>> hasher = hs.FCOH(n_bits=64, random_state=0).fit(X[:1500], y[:1500])
+>>> hasher = hs.PosteriorHash(n_bits=64, random_state=0).fit(X[:1500], y[:1500])
 >>> codes = hasher.transform(X)
 >>> distances, indices = hs.hamming.topk(codes[1500:], codes[:1500], k=5)
 """

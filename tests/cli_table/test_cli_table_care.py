@@ -19,7 +19,7 @@ def test_stats_page_and_json(digits: Path) -> None:
     with HashTable.open("t", mode="read") as opened:
         found = opened.stats()
     page = table("stats", "t")
-    assert "method FCOH, 32 bits, has learned from 1,000 rows" in page
+    assert "method PosteriorHash, 32 bits, has learned from 1,000 rows" in page
     assert "items 998; 2 removed or replaced ones still use space: hashstream table compact" in page
     assert (
         f"versions in use {len(found.versions)} version {found.newest_version}: 100 items (current)" in page
@@ -31,7 +31,7 @@ def test_stats_page_and_json(digits: Path) -> None:
     assert "features-000000.seg" in page
     facts = json.loads(CliRunner().invoke(cli.app, ["table", "stats", "t", "--json"]).stdout)
     assert facts["n_items"] == 998
-    assert facts["method"] == "FCOH"
+    assert facts["method"] == "PosteriorHash"
     assert facts["versions"] == {str(version): n for version, n in found.versions.items()}
     assert facts["drift"]["bit_flips"] == found.drift.bit_flips
     assert facts["files"]["table.sqlite"] > 0

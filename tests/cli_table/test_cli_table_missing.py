@@ -49,7 +49,7 @@ def test_rows_without_a_label_are_stored_and_searched(kind: str, words: bool) ->
     assert [held[i][1] for i in range(N)] == wanted
     with HashTable.open("t", mode="read") as opened:
         assert opened.hasher.n_seen_ == KEPT.sum()
-        assert isinstance(opened.hasher, hs.FCOH)
+        assert isinstance(opened.hasher, hs.PosteriorHash)
         _, ids = opened.search(X[:40], 5)
     assert "300 already stored" in table("ingest", "t", file)
     queries = write(kind, words, slice(0, 40))

@@ -84,8 +84,11 @@ def test_json_lines_and_words_as_ids() -> None:
 
 def test_like_an_item_of_the_table(digits: Path) -> None:
     said = table("search", "t", "--like", "17,18", "-k", 3)
-    assert "query 17 id 17" in said
-    assert "query 18 id 18" in said
+    with HashTable.open("t", mode="read") as opened:
+        far, ids = opened.search(X[17:19], 3)
+    assert far[:, 0].tolist() == [0, 0]
+    for query, near in zip((17, 18), ids.tolist(), strict=True):
+        assert f"query {query} id {near[0]} {near[1]} {near[2]} distance 0 " in said
     assert "not in the table: 5000" in table("search", "t", "--like", "17,5000", code=2)
     assert "not in the table: x" in table("search", "t", "--like", "x", code=2)
     assert "give what to search for" in table("search", "t", code=2)

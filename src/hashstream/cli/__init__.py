@@ -36,7 +36,7 @@ app = typer.Typer(
 app.command(epilog="Example: `hashstream demo --out demo-output --bits 64`")(demo)
 app.command(
     epilog=f"{PROTOCOL_LINES}\n\n"
-    "Example: `hashstream bench --dataset mnist --methods FCOH,LSH --bits 16,32 --runs 3 --out results`"
+    "Example: `hashstream bench --dataset mnist --methods PosteriorHash,LSH --bits 16,32 --runs 3 --out results`"
     "\n\nOne method with other settings: `hashstream bench --dataset mnist --methods FCOH "
     "--set learning_rate=0.01 --set gradient_scale=class --out results`"
 )(bench)

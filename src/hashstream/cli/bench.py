@@ -56,7 +56,7 @@ def bench(
             help="Names separated by commas, or `all`; `RidgeHash[rbf]` has 1,000 RBF anchors; `my_module:MyMethod` "
             "or `mine.py:MyMethod` for your own."
         ),
-    ] = "FCOH,LSH",
+    ] = "PosteriorHash,FCOH,LSH",
     bits: Annotated[str, typer.Option(help="Code lengths, separated by commas.")] = "32",
     runs: Annotated[
         int,

@@ -41,13 +41,14 @@ table_app = typer.Typer(
 
 
 @table_app.command(
-    epilog="Example: `hashstream table create photos --method FCOH --bits 64`\n\n"
-    "Pixels, or features that are not centred: `hashstream table create photos --set feature_map=center`\n\n"
+    epilog="Example: `hashstream table create photos --bits 64`\n\n"
+    "A linear model, faster and smaller: `hashstream table create photos --set width=0`\n\n"
+    "The paper's method: `hashstream table create photos --method FCOH --set feature_map=center`\n\n"
     "Re-encoded in the background: `hashstream table create photos --policy lazy`"
 )
 def create(
     folder: Annotated[Path, typer.Argument(metavar="TABLE", help="A new folder.")],
-    method: Annotated[str, typer.Option(help="A name from `hashstream methods`.")] = "FCOH",
+    method: Annotated[str, typer.Option(help="A name from `hashstream methods`.")] = "PosteriorHash",
     bits: Annotated[int, typer.Option(min=1, max=1024, help="Length of a code.")] = 64,
     settings: Annotated[
         list[str] | None,

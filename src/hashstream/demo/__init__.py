@@ -2,6 +2,6 @@
 table is reopened, and learning continues; then two figures show how the answers improved."""
 
 from hashstream.demo.run import DemoResult, Recovery, Started, demo
-from hashstream.demo.setup import Checkpoint, Setup
+from hashstream.demo.setup import Checkpoint, Comparison, Setup
 
-__all__ = ["Checkpoint", "DemoResult", "Recovery", "Setup", "Started", "demo"]
+__all__ = ["Checkpoint", "Comparison", "DemoResult", "Recovery", "Setup", "Started", "demo"]

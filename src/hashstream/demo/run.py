@@ -12,8 +12,8 @@ import numpy as np
 
 from hashstream import datasets, pictures
 from hashstream.demo.feeder import Feeder
-from hashstream.demo.setup import CHECKPOINTS, Checkpoint, Setup
-from hashstream.hashers import LSH
+from hashstream.demo.setup import CHECKPOINTS, Checkpoint, Comparison, Setup
+from hashstream.hashers import LSH, OnlineHasher
 from hashstream.table import HashTable, TableError, TableStats
 
 SHOWN = 10  # neighbours of each query in the figure
@@ -45,8 +45,9 @@ class DemoResult:
     """Measurements of the demo.
 
     checkpoints : in order; the last is after a refresh. same : whether the hash functions are bit for bit those of a
-    run without a kill. untrained, scores : metrics of a random projection, and of the table at the end. stale : the
-    table before its last refresh. neighbour : an id that was found, to try a search with.
+    run without a kill. untrained, scores : metrics of a random projection, and of the table at the end. fcoh : the
+    paper's method on the same stream. stale : the table before its last refresh. neighbour : an id that was found, to
+    try a search with.
     """
 
     setup: Setup
@@ -56,6 +57,7 @@ class DemoResult:
     same: bool
     untrained: Mapping[str, float]
     scores: Mapping[str, float]
+    fcoh: Comparison
     stale: TableStats
     learn_seconds: float
     refresh_seconds: float
@@ -115,9 +117,10 @@ def demo(
         table=folder,
         checkpoints=checkpoints,
         recovery=recovery,
-        same=unkilled.projection_.tobytes() == hasher.projection_.tobytes(),
+        same=_bits(unkilled) == _bits(hasher),
         untrained=started.untrained,
         scores=setup.scores(hasher.transform(queries), codes),
+        fcoh=setup.compare(one.items for one in checkpoints),
         stale=stale,
         learn_seconds=learn_seconds,
         refresh_seconds=refresh_seconds,
@@ -135,6 +138,11 @@ def _remove_old(folder: Path) -> None:
         shutil.rmtree(folder)
     elif folder.exists():
         raise TableError(f"{folder} exists and is not the table of an earlier demo: choose another --out")
+
+
+def _bits(hasher: OnlineHasher) -> list[bytes]:
+    """The hash functions, to the last bit."""
+    return [array.tobytes() for array in hasher.encoder().arrays()]
 
 
 def _untrained(setup: Setup) -> Mapping[str, float]:
@@ -183,12 +191,19 @@ def _draw(result: DemoResult, distances: np.ndarray, neighbours: np.ndarray) -> 
     data, split, n_bits = setup.data, setup.split, setup.n_bits
     name = datasets.CATALOGUE[data.name].title
     curves = pictures.learning_curves(
-        {"FCOH": [(one.items, one.stored) for one in result.checkpoints]},
+        {
+            "PosteriorHash": [(one.items, one.stored) for one in result.checkpoints],
+            "FCOH": result.fcoh.curve,
+        },
         untrained=("untrained\nprojection", result.untrained["mAP"]),
-        above=("with all codes re-encoded", [(one.items, one.fresh) for one in result.checkpoints]),
+        above=(
+            "PosteriorHash with all codes re-encoded",
+            [(one.items, one.fresh) for one in result.checkpoints],
+        ),
         event=(result.recovery.found, "killed, reopened"),
-        title="The table's answers improve as the stream goes on",
-        subtitle=f"{name}, {n_bits}-bit codes, {len(setup.asked)} queries against all images stored so far",
+        title="PosteriorHash: the table's answers improve as the stream goes on",
+        subtitle=f"{name}, {n_bits}-bit codes, {len(setup.asked)} queries against all images so far; FCOH without "
+        "a table",
         unit="images stored and learned from, each seen once",
     )
     curves.savefig(result.pictures[0], dpi=150, bbox_inches="tight", pad_inches=0.2)
@@ -204,7 +219,7 @@ def _draw(result: DemoResult, distances: np.ndarray, neighbours: np.ndarray) -> 
         data.X[near].reshape(*near.shape, *data.image_shape),
         data.y[near],
         distances[shown],
-        title=f"A random query of each class, and what {n_bits} bits find",
+        title=f"A random query of each class, and what {n_bits} bits of PosteriorHash find",
         subtitle=f"{name}: {right} of these {near.size} neighbours are of the query's class (green); over "
         f"all {len(labels):,} queries {(data.y[neighbours] == labels[:, None]).mean():.0%}",
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,14 +11,15 @@ import numpy as np
 
 from hashstream import datasets
 from hashstream.evaluate import average_precision, protocols, retrieval
-from hashstream.hashers import FCOH
+from hashstream.hashers import FCOH, OnlineHasher, PosteriorHash
 from hashstream.table import Every, HashTable
 
-__all__ = ["BATCH", "CHECKPOINTS", "Checkpoint", "Setup"]
+__all__ = ["BATCH", "CHECKPOINTS", "Checkpoint", "Comparison", "Setup"]
 
 QUERIES = 200  # per checkpoint, so that measuring takes less time than learning
 BATCH = 100  # images per ingest
-CHECKPOINTS = (100, 200, 300, 500, 700, 1000, 1300, *range(2000, 20_001, 1000))  # numbers of stored images
+CHANGES = 7  # of the hash functions, after which the table is re-encoded
+CHECKPOINTS = (100, 200, 300, 500, 700, 1000, 1300, *range(2000, 20_001, 2000))  # numbers of stored images
 
 
 @dataclass(frozen=True)
@@ -28,6 +29,15 @@ class Checkpoint:
     items: int
     stored: float
     fresh: float
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """The paper's method on the same stream, without a table. curve : (rows learned from, mAP with all codes
+    re-encoded) at each checkpoint. scores : metrics at the end."""
+
+    curve: list[tuple[int, float]]
+    scores: Mapping[str, float]
 
 
 @dataclass(frozen=True)
@@ -57,9 +67,12 @@ class Setup:
         return [stream[start : start + BATCH] for start in range(0, len(stream), BATCH)]
 
     def open(self, folder: Path) -> HashTable:
-        """Open the table for writing. It is re-encoded only twice, so that some codes are stale most of the time."""
-        policy = Every(max(1, 2 * len(self.batches()) // 5))
-        return HashTable.open(folder, FCOH(n_bits=self.n_bits, random_state=self.seed), policy=policy)
+        """Open the table for writing. It is seldom re-encoded, so that some codes are stale most of the time."""
+        return HashTable.open(folder, self.hasher(), policy=Every(CHANGES))
+
+    def hasher(self) -> PosteriorHash:
+        """The hasher that the table begins with."""
+        return PosteriorHash(n_bits=self.n_bits, random_state=self.seed)
 
     def feed(self, table: HashTable, first: int = 0) -> Iterator[int]:
         """Ingest the stream from its row `first` on; yields the number of stored rows after each batch."""
@@ -68,12 +81,25 @@ class Setup:
                 table.ingest(rows, self.X[rows], self.data.y[rows])
                 yield i * BATCH + len(rows)
 
-    def learn_alone(self) -> tuple[FCOH, float]:
+    def learn_alone(self) -> tuple[PosteriorHash, float]:
         """A hasher that has learned the same batches without a table and without a kill, and the seconds it took."""
-        hasher, clock = FCOH(n_bits=self.n_bits, random_state=self.seed), time.perf_counter()
+        hasher, clock = self.hasher(), time.perf_counter()
         for rows in self.batches():
             hasher.partial_fit(self.X[rows], self.data.y[rows])
         return hasher, time.perf_counter() - clock
+
+    def compare(self, points: Iterable[int]) -> Comparison:
+        """Let FCOH learn the same batches, and measure it when it has learned each number of rows in `points`."""
+        hasher, points, curve, n = FCOH(n_bits=self.n_bits, random_state=self.seed), set(points), [], 0
+        for rows in self.batches():
+            hasher.partial_fit(self.X[rows], self.data.y[rows])
+            n += len(rows)
+            if n in points:
+                curve.append((n, self.fresh_map(hasher, n)))
+        stream, queries = self.split.stream, self.split.queries
+        return Comparison(
+            curve, self.scores(hasher.transform(self.X[queries]), hasher.transform(self.X[stream]))
+        )
 
     def scores(self, queries: np.ndarray, codes: np.ndarray) -> Mapping[str, float]:
         """Metrics of the codes of all queries against those of the stream."""
@@ -87,7 +113,10 @@ class Setup:
         y, asked, n = self.data.y, self.asked, len(table)
         _, ids = table.search(self.X[asked], n)
         stored = float(np.nan_to_num(average_precision(y[ids] == y[asked][:, None])).mean())
-        hasher, rows = table.hasher, self.split.stream[:n]
+        return Checkpoint(n, stored, self.fresh_map(table.hasher, n))
+
+    def fresh_map(self, hasher: OnlineHasher, n: int) -> float:
+        """mAP of a checkpoint's queries against the first n rows of the stream, all encoded by `hasher`."""
+        y, asked, rows = self.data.y, self.asked, self.split.stream[:n]
         codes, queries = hasher.transform(self.X[rows]), hasher.transform(self.X[asked])
-        scores = retrieval(queries, y[asked], codes, y[rows], n_bits=self.n_bits, ties="paper")
-        return Checkpoint(n, stored, scores["mAP"])
+        return retrieval(queries, y[asked], codes, y[rows], n_bits=self.n_bits, ties="paper")["mAP"]

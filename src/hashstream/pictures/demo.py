@@ -47,7 +47,8 @@ def learning_curves(
             event[1], (event[0], 0.06), (6, 0), textcoords="offset points", va="center", color=SIGNAL
         )
     if above is not None:
-        _draw_above(axes, *above, next(iter(curves.values())))
+        first, points = next(iter(curves.items()))
+        _draw_above(axes, *above, points, COLOURS.get(first, INK))
     for method, points in curves.items():
         n, value = zip(*points, strict=True)
         colour = COLOURS.get(method, INK)
@@ -55,7 +56,7 @@ def learning_curves(
         axes.annotate(
             f"{value[0]:.2f} after {n[0]:,}",
             (n[0], value[0]),
-            (8, -14),
+            (8, -5),
             textcoords="offset points",
             color=colour,
         )
@@ -82,14 +83,20 @@ def learning_curves(
 
 
 def _draw_above(
-    axes: Axes, name: str, points: Sequence[tuple[int, float]], first: Sequence[tuple[int, float]]
+    axes: Axes,
+    name: str,
+    points: Sequence[tuple[int, float]],
+    first: Sequence[tuple[int, float]],
+    colour: str,
 ) -> None:
     """Draw the pale line, the gap below it, and its name."""
     n, value = np.array(points, float).T
     below = np.array(first, float)[:, 1]
-    axes.fill_between(n, below, value, color=COLOURS["AdaptHash"], alpha=0.25, linewidth=0)
-    axes.plot(n, value, color=COLOURS["AdaptHash"], linewidth=1.5, zorder=2)
-    axes.annotate(name, (n[0], value.max()), (0, 10), textcoords="offset points", color=COLOURS["AdaptHash"])
+    axes.fill_between(n, below, value, color=colour, alpha=0.2, linewidth=0)
+    axes.plot(n, value, color=colour, alpha=0.5, linewidth=1.5, zorder=2)
+    axes.annotate(
+        name, (n[0], value.max()), (0, 4), textcoords="offset points", color=colour, alpha=0.7, fontsize=9
+    )
 
 
 def _head(axes: Axes, title: str, subtitle: str) -> None:
