@@ -172,11 +172,12 @@ def _centred(X: np.ndarray, origin: np.ndarray) -> tuple[np.ndarray, np.ndarray]
         D = X - origin
         squared = np.einsum("ij,ij->i", D, D)
         limits = np.finfo(X.dtype)
-        if not ((squared > limits.tiny * 1e8) & (squared < limits.max / 1e8)).all():
-            D = X / 2 - origin / 2  # the difference of two large numbers may not be finite
-            largest = np.abs(D).max(axis=1, keepdims=True)
-            D /= np.where(largest > 0, largest, 1)
-            squared = np.einsum("ij,ij->i", D, D)
+        extreme = np.flatnonzero(~((squared > limits.tiny * 1e8) & (squared < limits.max / 1e8)))
+        if len(extreme):
+            some = X[extreme] / 2 - origin / 2  # the difference of two large numbers may not be finite
+            largest = np.abs(some).max(axis=1, keepdims=True)
+            some /= np.where(largest > 0, largest, 1)
+            D[extreme], squared[extreme] = some, np.einsum("ij,ij->i", some, some)
     scale = np.where(squared > 0, sqrt(X.shape[1]) / np.sqrt(np.where(squared > 0, squared, 1)), 0)
     return D, scale.astype(X.dtype)[:, None]
 
