@@ -213,8 +213,8 @@ class PosteriorHash(OnlineHasher):
                 raise ValueError(f"{name} is missing")
         if self.unsummed_ > len(self.recent_):
             raise ValueError(f"unsummed_ must be at most {len(self.recent_)}, the number of recent rows")
-        if not self._drawn and (self.unsummed_ < len(self.recent_) or not self.unsummed_):
-            raise ValueError("recent_ must hold all rows, at least one, while there are no sums")
+        if not self._drawn and self.unsummed_ < len(self.recent_):
+            raise ValueError("recent_ must hold all rows while there are no sums")
         features = m if self._drawn else 0
         k = len(self.sum_weights_)
         if self.sum_means_.shape != (k, features) or len(self.sum_scatter_) != features * (features + 1) // 2:
@@ -223,8 +223,8 @@ class PosteriorHash(OnlineHasher):
             raise ValueError("the sums must have no more classes than there are codewords")
         if self.sample_.shape[1] != (linear if self._drawn else d):
             raise ValueError(f"sample_ must have {linear if self._drawn else d} columns")
-        if self._drawn and (not len(self.sample_) or not self.sum_weights_.any()):
-            raise ValueError("sample_ and sum_weights_ must have a row and a class once there are sums")
+        if bool(len(self.sample_)) != bool(self.sum_weights_.any()):
+            raise ValueError("sample_ must have rows where there are sums of any")
         used = np.zeros(len(self.codewords_), bool)
         used[self.recent_numbers_] = used[self.sample_numbers_] = True
         used[:k] |= self.sum_weights_ > 0
@@ -327,6 +327,9 @@ class PosteriorHash(OnlineHasher):
             self._append(rows[at : at + room])
             version += self._after_rows()
             at += room
+        if "_late" not in self.__dict__ and "weights_" not in self.__dict__:  # no row has a label set
+            self._change_functions()
+            version += 1
         return version
 
     def _take_codewords(self, numbers: np.ndarray) -> None:
@@ -358,7 +361,7 @@ class PosteriorHash(OnlineHasher):
             return self._change_before_map()
         if not self._drawn:
             self._draw(self.recent_)
-        new = self._has_new_class()
+        new = self._has_new_class() or not len(self.function_weights_)
         if self.unsummed_ < BLOCK and not new:
             return 0
         self._sum()
@@ -617,7 +620,7 @@ LEARNING_FIELDS = tuple(name for name, field in PosteriorHash.state_fields.items
 
 
 def _class_weights(rows: Rows) -> np.ndarray:
-    weights: np.ndarray = np.bincount(rows.numbers, rows.weights)
+    weights: np.ndarray = np.bincount(rows.numbers, rows.weights).astype(np.float64, copy=False)
     return weights
 
 

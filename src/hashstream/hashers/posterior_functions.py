@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from math import isinf
+from math import isinf, sqrt
 from typing import Self
 
 import numpy as np
@@ -115,6 +115,8 @@ class Snapshot:
     def functions(self) -> Functions:
         """Solve the sums and choose the settings."""
         rng, rows = copy_generator(self.rng), self.rows
+        if not len(rows):
+            return self._random_functions(rng)
         drawn = self.map or Map.draw(rows.values, self.width, rng)
         Y = rows.values if self.map else drawn.rows(rows.values)
         Z, sums, rotation = drawn.features(Y).astype(np.float64), self.sums, None
@@ -149,6 +151,22 @@ class Snapshot:
             centre.astype(dtype),
             0.0 if len(T) < 2 else 1.0 if isinf(t) else 1 / (1 - 2 * lo),
             isinf(t),
+        )
+
+    def _random_functions(self, rng: np.random.Generator) -> Functions:
+        """Bits of a random projection, where no row has been learned."""
+        n_bits, dtype, d = self.codewords.shape[1], self.rows.values.dtype, self.rows.values.shape[1]
+        drawn = self.map or Map(np.zeros(d, dtype), None, None, np.zeros((d, self.width), dtype))
+        q = len(drawn.directions)
+        return Functions(
+            drawn,
+            np.zeros((drawn.size, 1), dtype),
+            np.zeros(1, dtype),
+            np.ones((1, n_bits), np.int8),
+            (rng.standard_normal((q, n_bits)) / sqrt(q)).astype(dtype),
+            np.zeros(n_bits, dtype),
+            0.0,
+            False,
         )
 
 
