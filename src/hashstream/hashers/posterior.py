@@ -31,7 +31,7 @@ from hashstream.hashers.posterior_functions import Functions, LateFunctions, Row
 from hashstream.hashers.posterior_steps import Map, Sums
 from hashstream.hashers.posterior_watch import HORIZONS, NO_TEST, Watch, few_features, usual_mix
 from hashstream.hashers.registry import register
-from hashstream.hashers.state_fields import Array, Field, Flag, Real, Whole
+from hashstream.hashers.state_fields import MAX_COUNT, Array, Field, Flag, Real, Whole
 from hashstream.hashers.threads import on_one_thread
 from hashstream.hashers.validation import check_count, check_number, check_numbers
 
@@ -46,8 +46,8 @@ GROWTH = 1.25
 NEW_ROWS = 10
 """Rows of a new class after which the hash functions change."""
 MAX_WIDTH = 8192
-MAX_SUM = 1e30
-"""Features are bounded, and so are their sums; a model file with larger ones is refused."""
+MAX_FEATURE, MAX_SCATTER = 1e6, 1e30
+"""Features are bounded, and so are their sums; a model file with larger ones is refused, as they would overflow."""
 
 
 @register
@@ -197,6 +197,13 @@ class PosteriorHash(OnlineHasher):
         linear = d if self.reduction_ is None else self.reduction_.shape[1]
         if linear != (d if self.basis_ is None else len(self.basis_)) and self.basis_ is not None:
             raise ValueError("basis_ must have a row for each linear feature")
+        for name, part in (
+            ("reduction_", self.reduction_), ("basis_", self.basis_), ("directions_", self.directions_),
+        ):  # fmt: skip
+            if part is not None:
+                _check_limit(name, part, 1 + 1e-3)  # columns of length 1
+                if not len(part) or (name != "directions_" and not part.shape[1]):
+                    raise ValueError(f"{name} must have a direction")
         if len(self.directions_) != (linear if self.basis_ is None else self.basis_.shape[1]):
             raise ValueError("directions_ must have a row for each direction of basis_")
         m = linear + self.directions_.shape[1]
@@ -211,10 +218,11 @@ class PosteriorHash(OnlineHasher):
         for name in LEARNING_FIELDS:
             if name not in self.__dict__ and name not in WATCH_FIELDS:
                 raise ValueError(f"{name} is missing")
-        if self.unsummed_ > len(self.recent_):
-            raise ValueError(f"unsummed_ must be at most {len(self.recent_)}, the number of recent rows")
-        if not self._drawn and self.unsummed_ < len(self.recent_):
-            raise ValueError("recent_ must hold all rows while there are no sums")
+        summed = len(self.recent_) - self.unsummed_
+        if not 0 <= summed <= (BLOCK if self._drawn else 0):
+            raise ValueError("unsummed_ must count the rows of recent_ but the last block that was summed")
+        if self.unsummed_ >= (BLOCK if self._drawn else FIRST_ROWS):
+            raise ValueError("unsummed_ must be less than a block of rows")
         features = m if self._drawn else 0
         k = len(self.sum_weights_)
         if self.sum_means_.shape != (k, features) or len(self.sum_scatter_) != features * (features + 1) // 2:
@@ -230,11 +238,15 @@ class PosteriorHash(OnlineHasher):
         used[:k] |= self.sum_weights_ > 0
         if not self.codewords_[used].all():
             raise ValueError("codewords_ must have a codeword for each class that was learned")
-        if not (self.sum_weights_[self.sample_numbers_] > 0).all() if self._drawn else len(self.sample_):
+        if not np.isin(self.sample_numbers_, np.flatnonzero(self.sum_weights_)).all():
             raise ValueError("sample_ must have no rows but of classes in the sums")
-        for name in ("sum_means_", "sum_scatter_", "sample_", "watch_means_", "watch_scatters_"):
-            if name in self.__dict__ and np.abs(getattr(self, name)).max(initial=0) > MAX_SUM:
-                raise ValueError(f"{name} has numbers above {MAX_SUM:g}")
+        least = (1 - 1e-9) / len(self.codewords_)
+        if self.recent_weights_.min(initial=1) < least or self.recent_weights_.max(initial=0) > 1:
+            raise ValueError("recent_weights_ must be 1 or a row's equal share for each of its classes")
+        if self.sample_weights_.max(initial=0) > 1 or (len(self.sample_) and not self.sample_weights_.any()):
+            raise ValueError("sample_weights_ must be at most 1, and not all 0")
+        _check_sums(self.sum_weights_, self.sum_means_, self.sum_scatter_, "sum_")
+        _check_limit("sample_", self.sample_, MAX_FEATURE)
         if any(name in self.__dict__ for name in WATCH_FIELDS):
             self._check_watch(linear)
 
@@ -250,6 +262,8 @@ class PosteriorHash(OnlineHasher):
             )
         if self.watch_weights_.shape != (j, c) or self.watch_scatters_.shape != (j, p * (p + 1) // 2):
             raise ValueError("watch_weights_ and watch_scatters_ must fit watch_means_")
+        for sums in zip(self.watch_weights_, self.watch_means_, self.watch_scatters_, strict=True):
+            _check_sums(*sums, "watch_")
 
     def _stored_map(self) -> Map:
         return Map(self.origin_, self.reduction_, self.basis_, self.directions_)
@@ -617,6 +631,22 @@ class PosteriorHash(OnlineHasher):
 FUNCTION_FIELDS = tuple(name for name, field in PosteriorHash.state_fields.items() if not field.optional)
 WATCH_FIELDS = tuple(name for name in PosteriorHash.state_fields if name.startswith("watch_"))
 LEARNING_FIELDS = tuple(name for name, field in PosteriorHash.state_fields.items() if field.optional)
+
+
+def _check_limit(name: str, array: np.ndarray, most: float) -> None:
+    if np.abs(array).max(initial=0) > most:
+        raise ValueError(f"{name} has numbers above {most:g}")
+
+
+def _check_sums(weights: np.ndarray, means: np.ndarray, scatter: np.ndarray, name: str) -> None:
+    """Raise ValueError for sums that no rows have: they could overflow, or never be solved."""
+    _check_limit(f"{name}weights_", weights, MAX_COUNT)
+    _check_limit(f"{name}means_", means, MAX_FEATURE)
+    _check_limit(f"{name}scatter_", scatter, MAX_SCATTER)
+    m = means.shape[1]
+    columns = np.arange(m)
+    if m and scatter[columns * m - columns * (columns - 1) // 2].min() < 0:
+        raise ValueError(f"the diagonal of {name}scatter_ must not be negative")
 
 
 def _class_weights(rows: Rows) -> np.ndarray:
