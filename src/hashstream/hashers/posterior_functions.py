@@ -94,7 +94,10 @@ class Functions:
         first = self.weights[:linear]
         joint = first if basis is None else np.concatenate([basis, first], axis=1)
         T = self.codewords.astype(dtype)
-        return joint, self.weights[linear:], T, steps.feedback(self.codewords).astype(dtype)
+        K = steps.feedback(self.codewords).astype(dtype)
+        if not self.gain:
+            K[:] = 0  # bits of the dither itself have no mean to be near to
+        return joint, self.weights[linear:], T, K
 
 
 @dataclass(frozen=True)
