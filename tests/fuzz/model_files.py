@@ -112,6 +112,7 @@ def corpus() -> list[bytes]:
             hs.FROSH(8, sketch_size=8, random_state=0).partial_fit(X),
             hs.RidgeHash(8, rank=6, forgetting=0.99, random_state=0).partial_fit(X, y),
             hs.RidgeHash(8, classes=[3, 1, 0, 2], random_state=0).partial_fit(X, y),
+            *posterior_stages(),
             hs.LSH(
                 8, init=np.ones((12, 8)), random_state=np.random.Generator(np.random.Philox(3))
             ).partial_fit(X),
@@ -119,3 +120,20 @@ def corpus() -> list[bytes]:
             hs.FCOH(8, feature_map=hs.features.CenterUnit(sample=X[:30]), random_state=0),
         ]
     return [sealed(opened(to_bytes(model))) for model in models]
+
+
+def posterior_stages() -> list[hs.PosteriorHash]:
+    """PosteriorHash with no row learned, with a drawn map, a watch, rows that are not summed yet, and after a change;
+    before the map is drawn it is in the corpus as any method is."""
+    X, y = class_stream(n=3000, d=12, classes=4)
+    small: dict[str, Any] = {"n_bits": 6, "width": 8, "sample_size": 60, "random_state": 0}
+    moved = np.concatenate([X[:1500], X[1500:, ::-1]])
+    stages = [
+        hs.PosteriorHash(**small).partial_fit(X[:20], np.zeros((20, 3), int)),
+        hs.PosteriorHash(**small, sample=X[:100]).partial_fit(X[:7], y[:7]),
+        hs.PosteriorHash(**small, drift=False).partial_fit(X[:1100], y[:1100]),
+        hs.PosteriorHash(**small).partial_fit(X[:1730].astype(np.float32), y[:1730]),
+        hs.PosteriorHash(**small).partial_fit(moved[:1900], y[:1900]),
+    ]
+    assert stages[-1].changes_ == 1
+    return stages

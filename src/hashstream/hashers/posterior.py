@@ -31,7 +31,7 @@ from hashstream.hashers.posterior_functions import Functions, LateFunctions, Row
 from hashstream.hashers.posterior_steps import Map, Sums
 from hashstream.hashers.posterior_watch import HORIZONS, NO_TEST, Watch, few_features, usual_mix
 from hashstream.hashers.registry import register
-from hashstream.hashers.state_fields import Array, Field, Flag, Real, Whole
+from hashstream.hashers.state_fields import MAX_COUNT, Array, Field, Flag, Real, Whole
 from hashstream.hashers.threads import on_one_thread
 from hashstream.hashers.validation import check_count, check_number, check_numbers
 
@@ -46,8 +46,8 @@ GROWTH = 1.25
 NEW_ROWS = 10
 """Rows of a new class after which the hash functions change."""
 MAX_WIDTH = 8192
-MAX_SUM = 1e30
-"""Features are bounded, and so are their sums; a model file with larger ones is refused."""
+MAX_FEATURE, MAX_SCATTER = 1e6, 1e30
+"""Features are bounded, and so are their sums; a model file with larger ones is refused, as they would overflow."""
 
 
 @register
@@ -96,8 +96,8 @@ class PosteriorHash(OnlineHasher):
     come again. With one class so far, codes are those of a random projection.
 
     **Cost** per row: O(m^2), m = d + width; per solution O(m^3). Encoding: O(d (q + C) + q width + (width + r) C + r^2)
-    with q = 64. State: m^2 / 2 + C m + (sample_size + 1,500) d numbers. The last rows and the sample are kept as they
-    are.
+    with q = 64. State: m^2 / 2 + C m + (sample_size + 1,000) d numbers. Up to 1,000 of the last rows are kept as they
+    are, and the sample, centred and scaled.
 
     Examples
     --------
@@ -111,7 +111,7 @@ class PosteriorHash(OnlineHasher):
     """
 
     reference = "hashstream"
-    state_size = "(d + w)^2 / 2 + C (d + w) + 2,500 d"
+    state_size = "(d + w)^2 / 2 + C (d + w) + 2,000 d"
     multilabel = True
     colour = "#c2185b"
     marker = "8"
@@ -198,6 +198,13 @@ class PosteriorHash(OnlineHasher):
         linear = d if self.reduction_ is None else self.reduction_.shape[1]
         if linear != (d if self.basis_ is None else len(self.basis_)) and self.basis_ is not None:
             raise ValueError("basis_ must have a row for each linear feature")
+        for name, part in (
+            ("reduction_", self.reduction_), ("basis_", self.basis_), ("directions_", self.directions_),
+        ):  # fmt: skip
+            if part is not None:
+                _check_limit(name, part, 1 + 1e-3)  # columns of length 1
+                if not len(part) or (name != "directions_" and not part.shape[1]):
+                    raise ValueError(f"{name} must have a direction")
         if len(self.directions_) != (linear if self.basis_ is None else self.basis_.shape[1]):
             raise ValueError("directions_ must have a row for each direction of basis_")
         m = linear + self.directions_.shape[1]
@@ -212,10 +219,11 @@ class PosteriorHash(OnlineHasher):
         for name in LEARNING_FIELDS:
             if name not in self.__dict__ and name not in WATCH_FIELDS:
                 raise ValueError(f"{name} is missing")
-        if self.unsummed_ > len(self.recent_):
-            raise ValueError(f"unsummed_ must be at most {len(self.recent_)}, the number of recent rows")
-        if not self._drawn and (self.unsummed_ < len(self.recent_) or not self.unsummed_):
-            raise ValueError("recent_ must hold all rows, at least one, while there are no sums")
+        summed = len(self.recent_) - self.unsummed_
+        if not 0 <= summed <= (BLOCK if self._drawn else 0):
+            raise ValueError("unsummed_ must count the rows of recent_ but the last block that was summed")
+        if self.unsummed_ >= (BLOCK if self._drawn else FIRST_ROWS):
+            raise ValueError("unsummed_ must be less than a block of rows")
         features = m if self._drawn else 0
         k = len(self.sum_weights_)
         if self.sum_means_.shape != (k, features) or len(self.sum_scatter_) != features * (features + 1) // 2:
@@ -224,18 +232,22 @@ class PosteriorHash(OnlineHasher):
             raise ValueError("the sums must have no more classes than there are codewords")
         if self.sample_.shape[1] != (linear if self._drawn else d):
             raise ValueError(f"sample_ must have {linear if self._drawn else d} columns")
-        if self._drawn and (not len(self.sample_) or not self.sum_weights_.any()):
-            raise ValueError("sample_ and sum_weights_ must have a row and a class once there are sums")
+        if bool(len(self.sample_)) != bool(self.sum_weights_.any()):
+            raise ValueError("sample_ must have rows where there are sums of any")
         used = np.zeros(len(self.codewords_), bool)
         used[self.recent_numbers_] = used[self.sample_numbers_] = True
         used[:k] |= self.sum_weights_ > 0
         if not self.codewords_[used].all():
             raise ValueError("codewords_ must have a codeword for each class that was learned")
-        if not (self.sum_weights_[self.sample_numbers_] > 0).all() if self._drawn else len(self.sample_):
+        if not np.isin(self.sample_numbers_, np.flatnonzero(self.sum_weights_)).all():
             raise ValueError("sample_ must have no rows but of classes in the sums")
-        for name in ("sum_means_", "sum_scatter_", "sample_", "watch_means_", "watch_scatters_"):
-            if name in self.__dict__ and np.abs(getattr(self, name)).max(initial=0) > MAX_SUM:
-                raise ValueError(f"{name} has numbers above {MAX_SUM:g}")
+        least = (1 - 1e-9) / len(self.codewords_)
+        if self.recent_weights_.min(initial=1) < least or self.recent_weights_.max(initial=0) > 1:
+            raise ValueError("recent_weights_ must be 1 or a row's equal share for each of its classes")
+        if self.sample_weights_.max(initial=0) > 1 or (len(self.sample_) and not self.sample_weights_.any()):
+            raise ValueError("sample_weights_ must be at most 1, and not all 0")
+        _check_sums(self.sum_weights_, self.sum_means_, self.sum_scatter_, "sum_")
+        _check_limit("sample_", self.sample_, MAX_FEATURE)
         if any(name in self.__dict__ for name in WATCH_FIELDS):
             self._check_watch(linear)
 
@@ -251,6 +263,8 @@ class PosteriorHash(OnlineHasher):
             )
         if self.watch_weights_.shape != (j, c) or self.watch_scatters_.shape != (j, p * (p + 1) // 2):
             raise ValueError("watch_weights_ and watch_scatters_ must fit watch_means_")
+        for sums in zip(self.watch_weights_, self.watch_means_, self.watch_scatters_, strict=True):
+            _check_sums(*sums, "watch_")
 
     def _stored_map(self) -> Map:
         return Map(self.origin_, self.reduction_, self.basis_, self.directions_)
@@ -258,6 +272,7 @@ class PosteriorHash(OnlineHasher):
     # ---- learning
 
     def _start(self, X: np.ndarray) -> None:
+        self._drop_functions()
         self.codewords_ = np.zeros((0, self.n_bits_), np.int8)
         self.changes_ = 0
         self.seed_ = int(self.rng_.integers(1 << 62))
@@ -321,6 +336,8 @@ class PosteriorHash(OnlineHasher):
 
     def _learn(self, X: np.ndarray, labels: Labels) -> int:
         self._restore()
+        if not self.drift:
+            self._watch = None
         rows = _with_classes(X, labels)
         self._take_codewords(rows.numbers)
         version, at = 0, 0
@@ -329,6 +346,9 @@ class PosteriorHash(OnlineHasher):
             self._append(rows[at : at + room])
             version += self._after_rows()
             at += room
+        if "_late" not in self.__dict__ and "weights_" not in self.__dict__:  # no row has a label set
+            self._change_functions()
+            version += 1
         return version
 
     def _take_codewords(self, numbers: np.ndarray) -> None:
@@ -360,7 +380,7 @@ class PosteriorHash(OnlineHasher):
             return self._change_before_map()
         if not self._drawn:
             self._draw(self.recent_)
-        new = self._has_new_class()
+        new = self._has_new_class() or not len(self.function_weights_)
         if self.unsummed_ < BLOCK and not new:
             return 0
         self._sum()
@@ -389,10 +409,13 @@ class PosteriorHash(OnlineHasher):
         self._change_functions()
         return 1
 
+    def _drop_functions(self) -> None:
+        for name in (*FUNCTION_FIELDS, "_late", "_found"):
+            self.__dict__.pop(name, None)
+
     def _change_functions(self) -> None:
         """Functions of the current state, to be computed when they are asked for."""
-        for name in FUNCTION_FIELDS:
-            self.__dict__.pop(name, None)
+        self._drop_functions()
         sums, rows = (self._sums, self._sample) if self._drawn else (None, self._recent)
         self._late = LateFunctions(
             Snapshot(
@@ -621,8 +644,24 @@ WATCH_FIELDS = tuple(name for name in PosteriorHash.state_fields if name.startsw
 LEARNING_FIELDS = tuple(name for name, field in PosteriorHash.state_fields.items() if field.optional)
 
 
+def _check_limit(name: str, array: np.ndarray, most: float) -> None:
+    if np.abs(array).max(initial=0) > most:
+        raise ValueError(f"{name} has numbers above {most:g}")
+
+
+def _check_sums(weights: np.ndarray, means: np.ndarray, scatter: np.ndarray, name: str) -> None:
+    """Raise ValueError for sums that no rows have: they could overflow, or never be solved."""
+    _check_limit(f"{name}weights_", weights, MAX_COUNT)
+    _check_limit(f"{name}means_", means, MAX_FEATURE)
+    _check_limit(f"{name}scatter_", scatter, MAX_SCATTER)
+    m = means.shape[1]
+    columns = np.arange(m)
+    if m and scatter[columns * m - columns * (columns - 1) // 2].min() < 0:
+        raise ValueError(f"the diagonal of {name}scatter_ must not be negative")
+
+
 def _class_weights(rows: Rows) -> np.ndarray:
-    weights: np.ndarray = np.bincount(rows.numbers, rows.weights)
+    weights: np.ndarray = np.bincount(rows.numbers, rows.weights).astype(np.float64, copy=False)
     return weights
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from math import isinf
+from math import isinf, sqrt
 from typing import Self
 
 import numpy as np
@@ -93,7 +93,10 @@ class Functions:
         first = self.weights[:linear]
         joint = first if basis is None else np.concatenate([basis, first], axis=1)
         T = self.codewords.astype(dtype)
-        return joint, self.weights[linear:], T, steps.feedback(self.codewords).astype(dtype)
+        K = steps.feedback(self.codewords).astype(dtype)
+        if not self.gain:
+            K[:] = 0  # bits of the dither itself have no mean to be near to
+        return joint, self.weights[linear:], T, K
 
 
 @dataclass(frozen=True)
@@ -114,9 +117,9 @@ class Snapshot:
     def functions(self) -> Functions:
         """Solve the sums and choose the settings."""
         rows = self.rows
-        for_map, for_dither, for_choice = generators(
-            self.seed
-        )  # the same for all versions, so that few bits change
+        for_map, for_dither, for_choice = generators(self.seed)  # so that few bits change with a version
+        if not len(rows):
+            return self._random_functions(for_dither)
         drawn = self.map or Map.draw(rows.values, self.width, for_map)
         Y = rows.values if self.map else drawn.rows(rows.values)
         Z, sums, rotation = drawn.features(Y).astype(np.float64), self.sums, None
@@ -151,6 +154,22 @@ class Snapshot:
             centre.astype(dtype),
             0.0 if len(T) < 2 else 1.0 if isinf(t) else 1 / (1 - 2 * lo),
             isinf(t),
+        )
+
+    def _random_functions(self, rng: np.random.Generator) -> Functions:
+        """Bits of a random projection, where no row has been learned."""
+        n_bits, dtype, d = self.codewords.shape[1], self.rows.values.dtype, self.rows.values.shape[1]
+        drawn = self.map or Map(np.zeros(d, dtype), None, None, np.zeros((d, self.width), dtype))
+        q = len(drawn.directions)
+        return Functions(
+            drawn,
+            np.zeros((drawn.size, 1), dtype),
+            np.zeros(1, dtype),
+            np.ones((1, n_bits), np.int8),
+            (rng.standard_normal((q, n_bits)) / sqrt(q)).astype(dtype),
+            np.zeros(n_bits, dtype),
+            0.0,
+            False,
         )
 
 

@@ -57,7 +57,7 @@ derivation is a heuristic.
 **5. The choice of settings.** How sharp the posterior is before it is rounded is a trade: soft codes rank unsure rows
 well, hard ones find more within a small radius. A *rung* (t, lo) takes p to softmax(t tau G) and M to
 clip(M / (1 - 2 lo), -1, 1). The sample's own rows ask each other, one half the other, in two worlds: as they are, and
-with a third of the classes taken out of the posterior, as if these had never been taught. The rung is the one with the
+with a third of the classes (each third in turn) taken out of the posterior, as if these had never been taught. The rung is the one with the
 best mean average precision + precision at 3 + half the precision within radius 2 in the first world, plus `openness`
 times the same in the second. The ridge is the one whose posterior ranks the sample best. Half the rows that are
 searched have their in-sample posterior, as most rows that are searched have been learned.
@@ -172,11 +172,12 @@ def _centred(X: np.ndarray, origin: np.ndarray) -> tuple[np.ndarray, np.ndarray]
         D = X - origin
         squared = np.einsum("ij,ij->i", D, D)
         limits = np.finfo(X.dtype)
-        if not ((squared > limits.tiny * 1e8) & (squared < limits.max / 1e8)).all():
-            D = X / 2 - origin / 2  # the difference of two large numbers may not be finite
-            largest = np.abs(D).max(axis=1, keepdims=True)
-            D /= np.where(largest > 0, largest, 1)
-            squared = np.einsum("ij,ij->i", D, D)
+        extreme = np.flatnonzero(~((squared > limits.tiny * 1e8) & (squared < limits.max / 1e8)))
+        if len(extreme):
+            some = X[extreme] / 2 - origin / 2  # the difference of two large numbers may not be finite
+            largest = np.abs(some).max(axis=1, keepdims=True)
+            some /= np.where(largest > 0, largest, 1)
+            D[extreme], squared[extreme] = some, np.einsum("ij,ij->i", some, some)
     scale = np.where(squared > 0, sqrt(X.shape[1]) / np.sqrt(np.where(squared > 0, squared, 1)), 0)
     return D, scale.astype(X.dtype)[:, None]
 

@@ -1,0 +1,465 @@
+"""PosteriorHash along a stream: quality, order, versions, saving, merging, encoders and tables."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from sklearn.datasets import load_digits
+from sklearn.utils.estimator_checks import parametrize_with_checks
+from tests.table.filled_table import as_if_killed
+
+import hashstream as hs
+from hashstream import PosteriorHash
+from hashstream.checks import CHECKS, check_hasher, class_stream, state_of
+from hashstream.hashers.serialization import encoder_to_bytes, from_bytes, to_bytes
+
+X, Y = class_stream(n=4000)
+SMALL: dict[str, Any] = {"n_bits": 16, "width": 16, "sample_size": 200, "random_state": 0}
+
+
+def small(**parameters) -> PosteriorHash:
+    return PosteriorHash(**{**SMALL, **parameters})
+
+
+@cache
+def digits() -> tuple[np.ndarray, np.ndarray]:
+    rows, labels = load_digits(return_X_y=True)
+    order = np.random.default_rng(0).permutation(len(labels))
+    return rows[order].astype(np.float32), labels[order]
+
+
+def precision(hasher: hs.OnlineHasher, train: Any, test: Any) -> float:
+    """mAP of test rows that ask for training rows."""
+    codes, asked = hasher.transform(train[0]), hasher.transform(test[0])
+    return float(hs.evaluate.retrieval(asked, test[1], codes, train[1], n_bits=hasher.n_bits_)["mAP"])
+
+
+def digits_score(hasher: hs.OnlineHasher, order: Any = slice(None)) -> float:
+    rows, labels = digits()
+    train = rows[:1400], labels[:1400]
+    hasher.partial_fit(train[0][order], train[1][order])
+    return precision(hasher, train, (rows[1400:], labels[1400:]))
+
+
+# ---- the contract
+
+
+@pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
+@pytest.mark.parametrize(
+    "hasher",
+    [
+        PosteriorHash(12, width=64),
+        PosteriorHash(9, width=0, openness=0, drift=False, sample_size=50),
+    ],
+    ids=["usual", "linear"],
+)
+def test_contract(hasher: hs.OnlineHasher, check) -> None:
+    check(hasher)
+
+
+def test_contract_with_a_sample() -> None:
+    skip = {
+        "check_bounded_state": "recent rows are at most 1,000, and fewer when it looks first",
+        "check_threads": "its rows have other features than the sample",
+    }
+    check_hasher(PosteriorHash(16, width=8, sample=X[:300], batch_size=37), skip=skip)
+
+
+@parametrize_with_checks([PosteriorHash(12, width=32, random_state=0)])
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_scikit_learn(estimator: hs.OnlineHasher, check) -> None:
+    check(estimator)
+
+
+@pytest.mark.parametrize(
+    "parameters",
+    [
+        {"width": -1}, {"width": 8193}, {"width": 2.5}, {"sample_size": 49}, {"openness": -0.1},
+        {"openness": np.inf}, {"drift": "yes"}, {"drift": None}, {"sample": "rows"},
+    ],
+    ids=str,
+)  # fmt: skip
+def test_bad_parameters(parameters: dict) -> None:
+    with pytest.raises(ValueError, match=next(iter(parameters))):
+        PosteriorHash(8, **parameters).fit(X[:20], Y[:20])
+
+
+@pytest.mark.parametrize(
+    "sample", [X[:, :5], X[0], X[:0], np.full((3, 12), np.nan)], ids=lambda s: str(s.shape)
+)
+def test_bad_samples(sample: np.ndarray) -> None:
+    with pytest.raises(ValueError, match="sample"):
+        PosteriorHash(8, width=8, sample=sample).fit(X[:20], Y[:20])
+
+
+# ---- quality
+
+
+def test_digits() -> None:
+    ours = digits_score(PosteriorHash(32, width=256, random_state=0))
+    assert ours > 0.9
+    assert ours > digits_score(hs.FCOH(32, random_state=0)) + 0.03
+    assert ours > digits_score(hs.LSH(32, random_state=0)) + 0.3
+
+
+@pytest.mark.parametrize("width", [0, 128])
+def test_class_by_class_is_close_to_shuffled(width: int) -> None:
+    shuffled = digits_score(PosteriorHash(32, width=width, random_state=0))
+    in_turn = np.argsort(digits()[1][:1400], kind="stable")
+    assert digits_score(PosteriorHash(32, width=width, random_state=0), in_turn) > shuffled - 0.05
+
+
+def test_sums_do_not_depend_on_the_order() -> None:
+    order = np.random.default_rng(0).permutation(2600)
+    one = small(sample=X[:300], drift=False).partial_fit(X[:2600], Y[:2600])
+    other = small(sample=X[:300], drift=False).partial_fit(X[:2600][order], Y[:2600][order])
+    ranks = [other.classes_.index(label) for label in one.classes_]
+    assert one.sum_weights_.sum() == other.sum_weights_.sum() == 2600
+    np.testing.assert_allclose(one.sum_weights_, other.sum_weights_[ranks])
+    np.testing.assert_allclose(one.sum_means_, other.sum_means_[ranks], atol=1e-9)
+    np.testing.assert_allclose(one.sum_scatter_, other.sum_scatter_, atol=1e-6)
+
+
+def test_one_class_gives_codes_of_a_random_projection() -> None:
+    hasher = small().partial_fit(X[:200], np.zeros(200))
+    found = hasher.settled()
+    a = found._functions().map.rows(X) @ found.dither_ - found.dither_offsets_
+    assert np.array_equal(hasher.transform(X), np.packbits(a < 0, axis=1))
+    random = hs.LSH(16, feature_map="center", random_state=0).partial_fit(X[:200])
+    test = X[:200], Y[:200]
+    assert precision(hasher, (X, Y), test) > precision(random, (X, Y), test)
+
+
+@pytest.mark.parametrize("rows", [1, 2, 3])
+def test_few_rows(rows: int) -> None:
+    hasher = small().partial_fit(X[:rows], Y[:rows])
+    codes = hasher.transform(X[:rows])
+    assert codes.shape == (rows, 2)
+    assert len(np.unique(codes, axis=0)) == rows
+    assert state_of(from_bytes(to_bytes(hasher), "a model")) == state_of(hasher)
+
+
+def test_equal_rows_are_learned() -> None:
+    hasher = small().partial_fit(np.zeros((1300, 5)), np.arange(1300) % 3)
+    assert hasher.transform(np.zeros((2, 5))).shape == (2, 2)
+    assert np.isfinite(hasher.decision_function(np.ones((2, 5)))).all()
+
+
+def test_rows_of_any_scale() -> None:
+    codes = small().partial_fit(X[:1200], Y[:1200]).transform(X)
+    scaled = small().partial_fit(1024 * X[:1200], Y[:1200]).transform(1024 * X)
+    assert np.array_equal(codes, scaled)
+    huge = small().partial_fit(X[:1200] * 1e300, Y[:1200])
+    assert np.mean(np.unpackbits(huge.transform(X * 1e300) ^ codes)) < 0.01
+
+
+def test_classes_that_come_late() -> None:
+    rows, labels = class_stream(n=3000, classes=8)
+    early = labels < 6
+    hasher = small().partial_fit(rows[early][:1500], labels[early][:1500])
+    before = hasher.version_
+    late = np.flatnonzero(~early)
+    hasher.partial_fit(rows[late[:9]], np.full(9, 6))
+    assert hasher.version_ == before
+    hasher.partial_fit(rows[late[:1]], [6])  # the tenth row
+    assert hasher.version_ == before + 1
+    hasher.partial_fit(rows[late[10:300]], labels[late[10:300]])
+    found = precision(hasher, (rows, labels), (rows[late[300:]], labels[late[300:]]))
+    assert found > 0.8
+
+
+def test_a_thousand_classes() -> None:
+    rows, labels = hs.datasets.Stream(3000, 32, 1000, spread=0.7).rows(0, 3000)
+    hasher = PosteriorHash(32, width=32, random_state=0, batch_size=500).partial_fit(rows, labels)
+    assert len(hasher.codewords_) == len(hasher.classes_) > 900
+    assert hasher.codewords_.all()
+    mixed = precision(
+        hs.LSH(32, random_state=0).partial_fit(rows, labels), (rows, labels), (rows[:300], labels[:300])
+    )
+    assert precision(hasher, (rows, labels), (rows[:300], labels[:300])) > mixed + 0.1
+
+
+# ---- labels
+
+
+def test_a_row_with_several_labels_counts_in_shares() -> None:
+    matrix = np.zeros((1200, 3), int)
+    matrix[np.arange(1200), np.arange(1200) % 3] = 1
+    matrix[:30] = [1, 1, 0]
+    matrix[30:50] = 0
+    matrix[50:56] = 1
+    rows = X[:1200]
+    hasher = small(sample=X[:300], drift=False).partial_fit(rows, matrix)
+    hasher.partial_fit(rows, matrix)
+    shares = matrix / np.maximum(matrix.sum(axis=1, keepdims=True), 1)
+    rest = hasher.recent_weights_[len(hasher.recent_) - hasher.unsummed_ :]
+    assert hasher.sum_weights_.sum() + rest.sum() == pytest.approx(2 * shares.sum())
+    assert set(np.round(np.unique(hasher.sample_weights_), 6)) <= {1.0, 0.5, 0.333333}
+    assert hasher.n_seen_ == 2400
+
+
+def test_indicators_of_one_label_give_the_codes_of_labels() -> None:
+    one = small().partial_fit(X[:1700], Y[:1700])
+    other = small().partial_fit(X[:1700], np.eye(4, dtype=int)[Y[:1700]])
+    assert np.array_equal(one.transform(X), other.transform(X))
+
+
+@pytest.mark.parametrize("sample", [None, X[:300]], ids=["none", "sample"])
+def test_rows_with_no_label_set_are_not_learned(sample) -> None:
+    """Before any other row codes are those of a random projection; after it nothing is changed by them."""
+    nothing = np.zeros((7, 4), int)
+    hasher = small(sample=sample).partial_fit(X[:7], nothing)
+    assert len(np.unique(hasher.transform(X[:500]), axis=0)) > 200
+    loaded = from_bytes(to_bytes(hasher), "a model")
+    assert np.array_equal(loaded.transform(X), hasher.transform(X))
+    merged = hasher.copy().merge(loaded)
+    assert merged.transform(X[:3]).shape == (3, 2)
+    for one in (hasher, loaded, merged):
+        one.partial_fit(X[7:400], np.eye(4, dtype=int)[Y[7:400]])
+    assert np.array_equal(loaded.transform(X), hasher.transform(X))
+    codes, version = hasher.transform(X), hasher.version_
+    hasher.partial_fit(X[:7], nothing)
+    assert hasher.version_ == version
+    assert np.array_equal(hasher.transform(X), codes)
+
+
+def test_unlabelled_rows_are_ignored() -> None:
+    labels = Y[:1800].astype(object)
+    labels[::3] = None
+    known = np.flatnonzero(np.arange(1800) % 3)
+    one = small().partial_fit(X[:1800], labels)
+    other = small().partial_fit(X[known], Y[known])
+    assert np.array_equal(one.transform(X), other.transform(X))
+
+
+# ---- versions
+
+
+def test_functions_change_a_logarithmic_number_of_times() -> None:
+    rows, labels = hs.datasets.Stream(16_000, 16, 5).rows(0, 16_000)
+    hasher, versions = small(), []
+    for end in (2000, 4000, 8000, 16_000):
+        start = hasher.n_seen_ if versions else 0
+        hasher.partial_fit(rows[start:end], labels[start:end])
+        versions.append(hasher.version_)
+    added = np.diff(versions)
+    assert (added >= 2).all()
+    assert (added <= 4).all()  # log(2) / log(1.25) = 3.1 for each time that the stream doubles
+    assert hasher.horizon_ == np.inf
+
+
+def test_codes_are_the_same_whenever_they_are_asked_for() -> None:
+    asked, not_asked = small(), small()
+    for start in range(0, 4000, 250):
+        rows = slice(start, start + 250)
+        asked.partial_fit(X[rows], Y[rows]).transform(X[:3])
+        not_asked.partial_fit(X[rows], Y[rows])
+    assert state_of(asked) == state_of(not_asked)
+    again = small().partial_fit(X, Y)
+    assert np.array_equal(again.transform(X), asked.transform(X))
+    other = small(random_state=1).partial_fit(X, Y)
+    assert not np.array_equal(other.transform(X), asked.transform(X))
+
+
+def test_an_encoder_stays_as_it_was() -> None:
+    hasher = small().partial_fit(X[:1100], Y[:1100])
+    copy, encoder, expected = hasher.copy(), hasher.encoder(), hasher.transform(X)
+    late = small().partial_fit(X[:1100], Y[:1100]).copy()  # its functions are computed after the other learns
+    hasher.partial_fit(X[1100:], Y[1100:])
+    assert not np.array_equal(hasher.transform(X), expected)
+    assert np.array_equal(encoder.encode(X), expected)
+    assert np.array_equal(copy.transform(X), expected)
+    assert np.array_equal(late.transform(X), expected)
+
+
+def test_an_encoder_is_small() -> None:
+    hasher = PosteriorHash(16, width=256, random_state=0).partial_fit(X[:2000], Y[:2000])
+    encoder = encoder_to_bytes(hasher.encoder())
+    assert len(encoder) < 60_000 < len(to_bytes(hasher)) / 4
+    model = vars(hasher.encoder().model)
+    assert not {"sum_scatter_", "sum_means_", "sample_", "recent_", "codewords_", "rng_"} & model.keys()
+    assert np.array_equal(from_bytes(encoder, "an encoder").transform(X), hasher.transform(X))
+
+
+def test_openness_softens_codes() -> None:
+    """Codes that are softer take more values, and are better for classes that were never taught."""
+    rows, labels = digits()
+    taught = labels < 6
+    counts, found = [], []
+    for openness in (0.0, 20.0):
+        hasher = PosteriorHash(32, width=64, openness=openness, random_state=0)
+        hasher.partial_fit(rows[taught], labels[taught])
+        counts.append(len(np.unique(hasher.transform(rows), axis=0)))
+        new = rows[~taught], labels[~taught]
+        found.append(precision(hasher, new, new))
+    assert counts[1] > counts[0]
+    assert found[1] > found[0]
+
+
+# ---- saving
+
+
+def moved(n: int = 2600) -> np.ndarray:
+    """Rows whose features are in another order from row 1,500 on."""
+    return np.concatenate([X[:1500], X[1500:n, ::-1]])
+
+
+STAGES = {
+    "one row": 1,
+    "before the map": 999,
+    "with the map": 1000,
+    "not summed": 1230,
+    "with tests": 1500,
+    "after a change": 2100,
+    "after both": 2500,
+}
+
+
+@pytest.mark.parametrize("stage", STAGES)
+@pytest.mark.parametrize("parameters", [{}, {"width": 0}, {"drift": False}, {"sample": X[:200]}], ids=str)
+def test_it_goes_on_from_a_file_bit_for_bit(stage: str, parameters: dict) -> None:
+    rows, n = moved(), STAGES[stage]
+    hasher = small(**parameters).partial_fit(rows[:n], Y[:n])
+    if stage.startswith("after") and parameters.get("drift", True):
+        assert hasher.changes_ == 1
+    loaded = from_bytes(to_bytes(hasher), "a model")
+    assert state_of(loaded) == state_of(hasher)
+    assert np.array_equal(loaded.transform(rows), hasher.transform(rows))
+    assert loaded.horizon_ == hasher.horizon_
+    for one in (loaded, hasher):
+        one.partial_fit(rows[n:], Y[n : len(rows)])
+    assert state_of(loaded) == state_of(hasher)
+    assert np.array_equal(loaded.transform(rows), hasher.transform(rows))
+
+
+# ---- merging
+
+
+def parts(n: int = 3, **parameters) -> list[PosteriorHash]:
+    """Learners of n parts of the stream, with one map."""
+    return [small(sample=X[:500], **parameters).partial_fit(X[i::n], Y[i::n]) for i in range(n)]
+
+
+def test_merged_sums_are_those_of_the_whole() -> None:
+    whole = small(sample=X[:500]).partial_fit(X, Y)
+    whole = whole.merge(small(sample=X[:500]).partial_fit(X[:1], Y[:1]))  # which sums what was not summed yet
+    first, *others = parts()
+    states = [state_of(other) for other in others]
+    for other in others:
+        assert first.merge(other) is first
+    assert [state_of(other) for other in others] == states
+    assert first.n_seen_ == 4000
+    ranks = [first.classes_.index(label) for label in whole.classes_]
+    extra = np.eye(4)[0]  # the row that was merged above
+    np.testing.assert_allclose(first.sum_weights_[ranks] + extra, whole.sum_weights_)
+    np.testing.assert_allclose(first.sum_means_[ranks][1:], whole.sum_means_[1:], atol=1e-9)
+    np.testing.assert_allclose(first.sum_scatter_, whole.sum_scatter_, rtol=1e-2, atol=20)
+    assert len(first.sample_) == 200
+    rows, labels = class_stream(n=4400)
+    test = rows[4000:], labels[4000:]
+    assert precision(first, (X, Y), test) > precision(whole, (X, Y), test) - 0.03
+
+
+def test_a_merged_learner_goes_on_and_is_saved() -> None:
+    first, second, third = parts()
+    version = first.version_
+    merged = first.merge(second)
+    assert merged.version_ > version
+    loaded = from_bytes(to_bytes(merged), "a model")
+    for one in (merged, loaded):
+        one.partial_fit(X[:700], Y[:700]).merge(third)
+    assert state_of(loaded) == state_of(merged)
+
+
+@pytest.mark.parametrize(("mine", "theirs"), [(1500, 300), (300, 1500), (300, 400), (600, 700), (1, 1)])
+def test_learners_without_a_map_merge_with_any(mine: int, theirs: int) -> None:
+    one = small().partial_fit(X[:mine], Y[:mine])
+    other = small(random_state=1).partial_fit(X[mine : mine + theirs], Y[mine : mine + theirs])
+    before = state_of(other)
+    one.merge(other)
+    assert state_of(other) == before
+    assert one.n_seen_ == mine + theirs
+    drawn = max(mine, theirs, mine + theirs if mine < 1000 > theirs else 0) >= 1000
+    assert (len(one.sum_scatter_) > 0) == drawn
+    total = one.sum_weights_.sum() if drawn else one.recent_weights_.sum()
+    assert total == pytest.approx(mine + theirs)
+    assert state_of(from_bytes(to_bytes(one), "a model")) == state_of(one)
+    one.partial_fit(X, Y)
+    assert precision(one, (X, Y), (X[:200], Y[:200])) > 0.9
+
+
+def test_merging_brings_new_classes() -> None:
+    low = Y < 2
+    one = small(sample=X[:500]).partial_fit(X[low], Y[low])
+    other = small(sample=X[:500], random_state=0).partial_fit(X[~low], Y[~low])
+    own = one.codewords_.copy()
+    one.merge(other)
+    assert one.classes_ == [0, 1, 2, 3]
+    assert np.array_equal(one.codewords_[:2], own)
+    assert one.codewords_.all()
+    assert len(np.unique(one.codewords_, axis=0)) == 4
+    assert precision(one, (X, Y), (X[:200], Y[:200])) > 0.9
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"n_bits": 8}, "n_bits_"),
+        ({"width": 15}, "width"),
+        ({"sample": X[1:501]}, "maps differ"),
+        ({"random_state": 1}, "maps differ"),
+        ({"feature_map": "center"}, "feature maps differ"),
+    ],
+    ids=str,
+)
+def test_learners_that_cannot_be_merged(parameters: dict, message: str) -> None:
+    one = small(sample=X[:500]).partial_fit(X[:1200], Y[:1200])
+    other = small(**{"sample": X[:500], **parameters}).partial_fit(X[:1200], Y[:1200])
+    before = state_of(one)
+    with pytest.raises(ValueError, match=message):
+        one.merge(other)
+    assert state_of(one) == before
+
+
+def test_other_inputs_cannot_be_merged() -> None:
+    one = small().partial_fit(X[:100], Y[:100])
+    for other, message in (
+        (small().partial_fit(X[:100, :5], Y[:100]), "n_features_in_"),
+        (small().partial_fit(X[:100].astype(np.float32), Y[:100]), "dtype_"),
+        (small().partial_fit(X[:100], np.eye(4, dtype=int)[Y[:100]]), "0/1 matrices"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            one.merge(other)
+
+
+# ---- in a table
+
+
+def test_a_table_comes_back_to_the_bit(tmp_path: Path) -> None:
+    """Closed and opened, and as a killed process leaves it: the log is learned again, through the map and a change."""
+    rows = moved()
+    hasher = small()
+    alone = small()
+    table = hs.HashTable.open(tmp_path / "t", hasher, checkpoint_rows=1 << 30)
+    for start in range(0, 1200, 200):
+        part = slice(start, start + 200)
+        table.ingest(range(start, start + 200), rows[part], Y[part])
+        alone.partial_fit(rows[part], Y[part])
+    table.close()
+    table = hs.HashTable.open(tmp_path / "t", checkpoint_rows=1 << 30)
+    assert state_of(table.hasher) == state_of(alone)
+    for start in range(1200, 2600, 200):
+        part = slice(start, start + 200)
+        table.ingest(range(start, start + 200), rows[part], Y[part])
+        alone.partial_fit(rows[part], Y[part])
+    assert alone.changes_ == 1
+    held = table.get(np.arange(2600))
+    with hs.HashTable.open(as_if_killed(table, tmp_path / "t", tmp_path / "killed")) as again:
+        assert state_of(again.hasher) == state_of(alone)
+        assert again.get(np.arange(2600)).codes.tobytes() == held.codes.tobytes()
+        assert again.get(np.arange(2600)).versions.tolist() == held.versions.tolist()
+        assert again.check()["rows"] == 2600
