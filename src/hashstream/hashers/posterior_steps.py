@@ -57,10 +57,10 @@ derivation is a heuristic.
 **5. The choice of settings.** How sharp the posterior is before it is rounded is a trade: soft codes rank unsure rows
 well, hard ones find more within a small radius. A *rung* (t, lo) takes p to softmax(t tau G) and M to
 clip(M / (1 - 2 lo), -1, 1). The sample's own rows ask each other, one half the other, in two worlds: as they are, and
-with a third of the classes (each third in turn) taken out of the posterior, as if these had never been taught. The rung is the one with the
-best mean average precision + precision at 3 + half the precision within radius 2 in the first world, plus `openness`
-times the same in the second. The ridge is the one whose posterior ranks the sample best. Half the rows that are
-searched have their in-sample posterior, as most rows that are searched have been learned.
+with a third of the classes (each third in turn) taken out of the posterior, as if these had never been taught. The rung
+is the one with the best mean average precision + precision at 3 + half the precision within radius 2 in the first
+world, plus `openness` times the same in the second. The ridge is the one whose posterior ranks the sample best. Half
+the rows that are searched have their in-sample posterior, as most rows that are searched have been learned.
 """
 
 from __future__ import annotations
