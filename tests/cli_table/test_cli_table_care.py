@@ -27,7 +27,7 @@ def test_stats_page_and_json(digits: Path) -> None:
     assert f"stale {found.stale:.1%} of the codes are of older versions" in page
     assert f"mAP as stored {found.drift.mean_average_precision:.3f}" in page
     assert f"mAP if refreshed {found.drift.fresh_mean_average_precision:.3f}" in page
-    assert "settings policy Every(k=100), durability full" in page
+    assert "settings policy Grown(share=0.2), durability full" in page
     assert "features-000000.seg" in page
     facts = json.loads(CliRunner().invoke(cli.app, ["table", "stats", "t", "--json"]).stdout)
     assert facts["n_items"] == 998
@@ -39,7 +39,7 @@ def test_stats_page_and_json(digits: Path) -> None:
 
 def test_map_over_time() -> None:
     np.savez("rows.npz", x=X[:900], y=Y[:900])
-    table("create", "t", "--bits", 32)
+    table("create", "t", "--bits", 32, "--method", "FCOH")
     assert "mAP over time too little data" in table("stats", "t")
     with HashTable.open("t", checkpoint_rows=200) as opened:
         said = []
@@ -78,7 +78,7 @@ def test_stats_say_what_cannot_be_said() -> None:
 
 def test_refresh(digits: Path) -> None:
     said = table("refresh", "t", "--budget", 250)
-    assert "250 items re-encoded; 65.0% are still stale. Versions in use: 4 before," in said
+    assert "250 items re-encoded; 65.0% are still stale. Versions in use: 2 before," in said
     assert "650 items re-encoded; none is stale." in table("refresh", "t")
     assert "0 items re-encoded; none is stale" in table("refresh", "t")
     assert "stale none: every code is current" in table("stats", "t")

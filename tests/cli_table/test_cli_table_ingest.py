@@ -182,7 +182,7 @@ def test_items_are_re_encoded_at_the_end() -> None:
             return len(opened.stats().versions)
 
     learning = ["rows.npz", "--batch", "200", "--again"]
-    table("create", "t", "--bits", 32)
+    table("create", "t", "--bits", 32, "--method", "FCOH")
     assert "all codes are current" in table("ingest", "t", *learning)
     assert alive(*learning) == 1
     assert alive(*learning, "--no-refresh") > 1
@@ -198,7 +198,7 @@ def test_items_are_re_encoded_at_the_end() -> None:
 @pytest.mark.skipif(not hasattr(signal, "SIGTERM") or os.name == "nt", reason="signals of POSIX")
 def test_stopped_while_items_are_re_encoded(monkeypatch: pytest.MonkeyPatch) -> None:
     np.savez("rows.npz", x=X[:600], y=Y[:600])
-    table("create", "t", "--bits", 32)
+    table("create", "t", "--bits", 32, "--method", "FCOH")
     refresh = HashTable.refresh
 
     def interrupted(self: HashTable, budget: int | None = None) -> int:

@@ -299,6 +299,16 @@ def test_the_early_table_has_the_text_s_figures(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
+def test_methods_that_the_paper_does_not_have_are_shown_alone(tmp_path: Path, name: str) -> None:
+    study = filled(tmp_path)
+    label = next(one.label for one in study.contestants if one.name == "LSH")
+    section = EXPERIMENTS[name].show(replace(study, methods=("LSH",)))
+    shown = {row[0] for sheet in section.sheets for row in sheet.rows}
+    assert label in shown
+    assert not shown & {"FCOH (auto)", "FCOH (paper)", "HCOH", "MIHash"}
+
+
+@pytest.mark.parametrize("name", NAMES)
 def test_nothing_measured_is_shown_as_nothing(tmp_path: Path, name: str) -> None:
     section = EXPERIMENTS[name].show(small_study(tmp_path))
     assert not section.figures

@@ -30,6 +30,7 @@ from hashstream.table import (
     Eager,
     Every,
     Gated,
+    Grown,
     HashTable,
     Lazy,
     Never,
@@ -56,12 +57,14 @@ HASHERS: list[Callable[[], hs.OnlineHasher]] = [
     lambda: hs.HMOH(n_bits=N_BITS, random_state=3),
     lambda: hs.BSODH(n_bits=N_BITS, random_state=3, batch_size=10),
     lambda: hs.ClassifierHash(n_bits=N_BITS, random_state=3),
+    lambda: hs.PosteriorHash(n_bits=N_BITS, width=16, random_state=3),
 ]
 POLICIES: list[Callable[[], Policy]] = [
     lambda: Every(2),
     Eager,
     Never,
     lambda: Gated(every=12, least=5),
+    lambda: Grown(0.5),
     lambda: Projected(k=3),
     lambda: Lazy(share=0.9, piece=3),
 ]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from tests.table.table_worlds import rows, same_answers, same_items
 
 import hashstream as hs
 from hashstream.hashers.mutual_information import sample_mutual_information
-from hashstream.table import Eager, Every, Gated, HashTable, Lazy, Never, Projected
+from hashstream.table import Eager, Every, Facts, Gated, Grown, HashTable, Lazy, Never, Projected
 from hashstream.table.policies import fit_projection, project_codes, signed
 
 HASHER = hs.FCOH(n_bits=16, random_state=3, batch_size=10)
@@ -64,6 +65,42 @@ def test_every_k_goes_on_counting_after_a_restart(tmp_path: Path) -> None:
         table = HashTable.open(tmp_path / "t", policy=Every(4))
     table.close()
     assert counts == [1, 2, 3, 1, 2, 3, 4, 1, 2]
+
+
+def test_grown_bounds_the_encodings_per_row() -> None:
+    with HashTable.open(None, HASHER, policy=Grown(0.5)) as table:
+        model, since = SlowTable(HASHER), 0
+        refreshed = []
+        for i, (ids, X, y) in enumerate(stream(12)):
+            before, since = 10 * i, since + 10
+            table.ingest(ids, X, y)
+            model.ingest(ids, X, y)
+            if since >= 0.5 * before:
+                model.refresh()
+                refreshed.append(before)
+                since = 0
+            same_answers(table, model, X[:2])
+        assert refreshed == [0, 10, 20, 40, 80]
+        assert sum(refreshed) <= 2 * 120
+
+
+def test_grown_waits_until_the_functions_have_moved() -> None:
+    """Rows that move nothing count, and a move counts until it is followed."""
+    facts = dict.fromkeys(("newest", "bulk", "sample"))
+    still = Facts(moved=False, rows=60, items=100, memory={}, **facts)
+    answer, memory = Grown(0.5).decide(still)
+    assert not answer
+    answer, _ = Grown(0.5).decide(replace(still, moved=True, rows=1, memory=memory))
+    assert answer
+    answer, memory = Grown(0.5).decide(replace(still, moved=True, rows=1))
+    assert not answer
+    assert Grown(0.5).decide(replace(still, memory=memory)) == (True, {})
+
+
+def test_the_default_is_the_methods() -> None:
+    for hasher, policy in ((HASHER, Every(100)), (hs.PosteriorHash(16), Grown(0.2))):
+        with HashTable.open(None, hasher) as table:
+            assert table.settings.policy == policy
 
 
 def test_gated_does_what_the_rule_says() -> None:
@@ -228,6 +265,7 @@ def test_projected_codes_are_nearer_to_the_new_functions_than_old_ones_are() -> 
     [
         (lambda: Every(0), "k must be at least 1"),
         (lambda: Gated(theta=-1), "theta must be"),
+        (lambda: Grown(0), "share must be"),
         (lambda: Lazy(share=0), "share must be"),
         (lambda: Lazy(piece=0), "piece must be"),
         (lambda: Projected(ridge=0), "ridge must be"),

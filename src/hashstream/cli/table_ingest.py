@@ -58,7 +58,7 @@ def ingest(
         typer.Option(
             "--refresh/--no-refresh",
             help="Whether stale items are re-encoded at the end. By default they are if the run learns, features are "
-            "stored and the policy is the default one, every:100.",
+            "stored and the policy is the method's default.",
             show_default=False,
         ),
     ] = None,

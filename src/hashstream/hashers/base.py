@@ -80,6 +80,8 @@ class OnlineHasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
     """Marker in plots, as Matplotlib names it."""
     tuning_grid: ClassVar[Mapping[str, Sequence[Any]]] = {}
     """Parameter -> the values that `hashstream tune` tries unless told otherwise."""
+    refresh_policy: ClassVar[str] = "every:100"
+    """When a table re-encodes its items, unless told otherwise: the text of a policy."""
     variant_of: ClassVar[str] = ""
     """Name of the method that this one exists to be compared with; "" for a method in its own right."""
     needs_labels: ClassVar[bool] = True

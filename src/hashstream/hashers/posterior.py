@@ -113,6 +113,7 @@ class PosteriorHash(OnlineHasher):
     reference = "hashstream"
     state_size = "(d + w)^2 / 2 + C (d + w) + 2,000 d"
     multilabel = True
+    refresh_policy = "grown:0.2"
     colour = "#c2185b"
     marker = "8"
     tuning_grid: ClassVar[Mapping[str, Sequence[Any]]] = {"openness": (0.0, 0.5, 2.0)}

@@ -45,7 +45,7 @@ def open_storage(
         raise TypeError(f"hasher must be an OnlineHasher such as FCOH(n_bits=64), not {hasher!r}")
     if isinstance(given["policy"], str):
         given = {**given, "policy": parse(given["policy"])}
-    Settings.default(True).with_given(given)  # raises for what no table can have
+    Settings.default(OnlineHasher.refresh_policy, True).with_given(given)  # raises for what no table can have
     if sample_size is not None:
         check_count("sample_size", sample_size, 0, MAX_SIZE)
     folder = None if path is None else Path(path).resolve()  # a change of directory does not change it
@@ -56,7 +56,7 @@ def open_storage(
             what = "a table in memory" if path is None else f"{path} is not a table yet; a new one"
             raise TableError(f"{what} needs a hasher=")
         keep = _keeps(given["policy"], keep_features)
-        settings = Settings.default(keep).with_given(given)
+        settings = Settings.default(hasher.refresh_policy, keep).with_given(given)
         state = _empty(hasher, SAMPLE_SIZE if sample_size is None else sample_size, keep)
         if folder is None:
             memory = MemoryStorage(state, settings, keep_features=keep)

@@ -75,7 +75,7 @@ def plan_batch(
         counts = left.counts()
         bulk = left.encoders[max(counts, key=lambda version: counts[version])] if counts else None
         moved = encoder.version != view.newest
-        facts = Facts(moved, len(batch.X), encoder, bulk, state.sample, state.memory)
+        facts = Facts(moved, len(batch.X), encoder, bulk, state.sample, state.memory, sum(counts.values()))
         refresh, memory = settings.policy.decide(facts)
     going: list[Part] = []
     if refresh:

@@ -28,6 +28,7 @@ __all__ = [
     "Every",
     "Facts",
     "Gated",
+    "Grown",
     "Lazy",
     "Never",
     "Policy",
@@ -41,7 +42,7 @@ __all__ = [
 class Facts:
     """Facts that a policy decides by, after an ingest and before it is committed.
 
-    moved : whether the hash functions changed. rows : rows that were ingested.
+    moved : whether the hash functions changed. rows : rows that were ingested. items : items that were stored before.
     newest, bulk : the current functions, and those that encoded most of the items.
     sample : the table's sample, without the rows of this batch.
     memory : what `decide` returned the last time; empty at first, or something else's after a change of policy.
@@ -53,6 +54,7 @@ class Facts:
     bulk: Encoder | None
     sample: Sample
     memory: Mapping[str, Any]
+    items: int = 0
 
     def count(self, name: str) -> int:
         """A number that was remembered, 0 where there is none."""
@@ -118,6 +120,27 @@ class Every(Policy):
     def decide(self, facts: Facts) -> tuple[bool, dict[str, Any]]:
         moves = facts.count("moves") + facts.moved
         return (True, {"moves": 0}) if moves >= self.k else (False, {"moves": moves})
+
+
+@register
+@dataclass(frozen=True)
+class Grown(Policy):
+    """When the functions have moved and as many rows have been ingested as `share` of the items.
+
+    So an ingested row causes at most 1 / share encodings, however often the functions move.
+    """
+
+    share: float = 0.2
+
+    def __post_init__(self) -> None:
+        if not is_positive(self.share):
+            raise ValueError(f"share must be a positive number, not {self.share!r}")
+
+    def decide(self, facts: Facts) -> tuple[bool, dict[str, Any]]:
+        rows, moved = facts.count("rows") + facts.rows, facts.count("moved") or int(facts.moved)
+        if moved and rows >= self.share * facts.items:
+            return True, {}
+        return False, {"rows": rows, "moved": moved}
 
 
 @register

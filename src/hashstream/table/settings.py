@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from hashstream.hashers.validation import check_count
-from hashstream.table.policies import Every, Policy, Projected, from_fields, to_fields
+from hashstream.table.policies import Policy, Projected, from_fields, parse, to_fields
 
 __all__ = ["Durability", "Settings"]
 
@@ -36,8 +36,9 @@ class Settings:
         check_count("segment_bytes", self.segment_bytes, 1)
 
     @classmethod
-    def default(cls, keep_features: bool) -> Settings:
-        return cls(Every() if keep_features else Projected())
+    def default(cls, refresh_policy: str, keep_features: bool) -> Settings:
+        """The settings of a new table. refresh_policy : of its method."""
+        return cls(parse(refresh_policy) if keep_features else Projected())
 
     def with_given(self, given: Mapping[str, Any]) -> Settings:
         """These settings, except those that are given and not None."""

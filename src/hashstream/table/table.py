@@ -24,7 +24,7 @@ from hashstream.table.files import FileIngest, Progress, Tally, check_sources, o
 from hashstream.table.guard import Guarded, change, exclusively, inside
 from hashstream.table.opening import open_storage
 from hashstream.table.planning import Plan, checked_batch, plan_batch, plan_refresh
-from hashstream.table.policies import Every, Policy
+from hashstream.table.policies import Policy, parse
 from hashstream.table.results import Commit, Items, RadiusResult, SearchResult
 from hashstream.table.settings import Durability, Settings
 from hashstream.table.state.change import Batch, Change
@@ -96,7 +96,8 @@ class HashTable(Guarded):
         hasher : required for a new table, which learns with a copy of its own. For an existing table it may be given
             again with the same parameters. What it has learned is ignored, with a warning: the table goes on from what
             it has learned itself.
-        policy : when items are re-encoded, as a policy or its text ("every:100"); `Every(100)` by default.
+        policy : when items are re-encoded, as a policy or its text ("every:100"); by default the method's
+            `refresh_policy`.
         durability : "full" (the default): when a call that writes returns, its change survives `kill -9` and, as far as
             fsync goes, a power loss. "fast": commits are not synced. They survive `kill -9`, but after a power loss or
             a crash of the system those since the last `flush`, `compact` or `close` may be missing; the table is
@@ -209,7 +210,7 @@ class HashTable(Guarded):
             default.
         batch, learn, resume, again, first_id : as for `FileIngest`.
         refresh : whether stale items are re-encoded at the end; by default they are where this learns, and the policy
-            is the default one, every:100.
+            is the method's default.
         progress : called at the start of a file and after every batch. What it raises ends the ingest; all batches so
             far are stored.
 
@@ -230,7 +231,8 @@ class HashTable(Guarded):
         tell = progress or (lambda step: None)
         for step in work.run(sources):
             tell(step)
-        if learn and keep and self.settings.policy == Every() if refresh is None else refresh:
+        usual = self.settings.policy == parse(hasher.refresh_policy)
+        if learn and keep and usual if refresh is None else refresh:
             stale = self.stats().n_stale
             done = 0
             while count := self.refresh(budget=max(1 << 16, -(-stale // REFRESHES))):

@@ -73,7 +73,7 @@ def _printed_points(study: Study) -> dict[str, dict[str, Curve]]:
     for (dataset, bits, n), values in printed.EARLY.items():
         if comparable and dataset == name and bits in study.scale.bits and n in study.checkpoints:
             found[f"{bits} bits"] = {titles[m]: [(n, v)] for m, v in values.items() if m in titles}
-    return found
+    return {panel: marks for panel, marks in found.items() if marks}
 
 
 def _verdict(study: Study) -> tuple[Verdict, str]:
