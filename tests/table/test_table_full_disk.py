@@ -27,7 +27,7 @@ HASHER = hs.FCOH(n_bits=20, random_state=3, batch_size=8)
 def test_every_operation_on_a_disk_that_fills_up_and_fails_to_sync(tmp_path: Path) -> None:
     """On a disk that says so at any byte that is written, of segments and of SQLite's files alike."""
     done = subprocess.run(
-        [sys.executable, "-m", "tests.table.full_disk_child", str(tmp_path), "4", "6"],
+        [sys.executable, "-m", "tests.table.full_disk_child", str(tmp_path), "5", "7"],
         env=faulty_disk.environment(tmp_path),
         cwd=ROOT,
         capture_output=True,

@@ -5,7 +5,7 @@
 
 1. until 1,000 rows have come, the rows themselves are kept;
 2. then the map is drawn, and rows are summed in blocks of 500, with a sample of them for the choice of settings. Where
-   the watch says that the stream has changed, all but the rows since the change is forgotten: back to 1.
+   the watch says that the stream has changed, everything before the change is forgotten: back to 1.
 
 The hash functions change at few points of the stream: when the sums have grown by a quarter, when most rows since the
 last change are of classes that have doubled, and when a class is new. So codes that are stored stay current for long,
@@ -45,7 +45,7 @@ GROWTH = 1.25
 """The hash functions change when the sums have grown by this factor."""
 NEW_ROWS = 10
 """Rows of a new class after which the hash functions change."""
-MAX_WIDTH = 8192
+MAX_WIDTH, MAX_SAMPLE = 8192, 20_000
 MAX_FEATURE, MAX_SCATTER = 1e6, 1e30
 """Features are bounded, and so are their sums; a model file with larger ones is refused, as they would overflow."""
 
@@ -63,12 +63,13 @@ class PosteriorHash(OnlineHasher):
     sample_size : int
         Rows of the stream that are kept for the choice of settings.
     openness : float
-        Weight of retrieval among classes that were never taught, from 0. Larger values give softer codes.
+        Weight, from 0, of a second test of the codes, in which a third of the classes is left out of the posterior as
+        if it had never been taught. Larger values give softer codes.
     drift : bool
         Watch for change: fade with the horizon that predicts best, and start again after a sudden change.
     sample : (n, d) array, optional
-        Rows to draw the feature map from, instead of the first 1,000 of the stream. Learners that are to be merged
-        need the same sample and the same `random_state`.
+        Rows to draw the map from, instead of the first 1,000 of the stream. Learners that are to be merged need the
+        same sample and the same `random_state`. It is saved with the model, as all parameters are.
     batch_size : int
         Rows per piece: the watch looks at every piece, and functions change after whole pieces.
     feature_map, random_state
@@ -89,15 +90,17 @@ class PosteriorHash(OnlineHasher):
     -----
     **The method** is described in `hashstream/hashers/posterior_steps.py`.
 
-    **Order.** The sums do not depend on the order of the rows. The map (from the first 1,000), the codewords (in order
-    of first appearance) and the sample (random) do.
+    **Order.** Unless the watch makes them fade, the sums do not depend on the order of the rows. The map (from the
+    first 1,000), the codewords (in order of first appearance) and the sample (random) do.
 
-    **Labels.** Of a row with several labels, each counts with an equal share. Classes may come at any time and need not
-    come again. With one class so far, codes are those of a random projection.
+    **Labels.** A row with several labels is learned as one row for each, with an equal share; leave-one-out leaves out
+    one of these at a time, so it is not exact then. Classes may come at any time and need not come again. With one
+    class so far, codes are those of a random projection.
 
-    **Cost** per row: O(m^2), m = d + width; per solution O(m^3). Encoding: O(d (q + C) + q width + (width + r) C + r^2)
-    with q = 64. State: m^2 / 2 + C m + (sample_size + 1,000) d numbers. Up to 1,000 of the last rows are kept as they
-    are, and the sample, centred and scaled.
+    **Cost** per row: O(m^2), m = d + width; per solution O(m^3), per new class O(C r). Encoding: O(d (q + C) + q width
+    + (width + r) C + r^2), q = 64 (d up to 128 features). State: m^2 / 2 + 2 C m + (sample_size + 1,000) d numbers, and
+    640 C + 41,000 of the watch; until functions are computed, the sums that they follow from are held as well. Up to
+    1,000 of the last rows are kept as they are, and the sample, centred and scaled.
 
     Examples
     --------
@@ -149,8 +152,8 @@ class PosteriorHash(OnlineHasher):
         "watch_weights_": Array("j c", "float64", low=0, optional=True),
         "watch_means_": Array("j c p", optional=True),
         "watch_scatters_": Array("j u", optional=True),
-        "watch_lost_": Array("5 5", "float64", low=0, optional=True),
-        "watch_block_": Array("5 5", "float64", low=0, optional=True),
+        "watch_lost_": Array(f"{len(HORIZONS)} {len(HORIZONS)}", "float64", low=0, optional=True),
+        "watch_block_": Array(f"{len(HORIZONS)} {len(HORIZONS)}", "float64", low=0, optional=True),
         "watch_wrong_": Real(low=0, optional=True),
         "watch_tested_": Real(low=0, optional=True),
         "watch_horizon_": Whole(0, len(HORIZONS), optional=True),
@@ -187,7 +190,7 @@ class PosteriorHash(OnlineHasher):
     def check_parameters(self) -> None:
         super().check_parameters()
         check_count("width", self.width, 0, MAX_WIDTH)
-        check_count("sample_size", self.sample_size, 50)
+        check_count("sample_size", self.sample_size, 50, MAX_SAMPLE)
         check_number("openness", self.openness, zero=True)
         if not isinstance(self.drift, (bool, np.bool_)):
             raise ValueError(f"drift must be True or False, not {self.drift!r}")
@@ -197,7 +200,7 @@ class PosteriorHash(OnlineHasher):
         super().check_state()
         d = len(self.origin_)
         linear = d if self.reduction_ is None else self.reduction_.shape[1]
-        if linear != (d if self.basis_ is None else len(self.basis_)) and self.basis_ is not None:
+        if self.basis_ is not None and len(self.basis_) != linear:
             raise ValueError("basis_ must have a row for each linear feature")
         for name, part in (
             ("reduction_", self.reduction_), ("basis_", self.basis_), ("directions_", self.directions_),
@@ -389,7 +392,7 @@ class PosteriorHash(OnlineHasher):
             self.function_weights_, np.zeros(len(self.sum_weights_) - len(self.function_weights_))
         )
         total, grown = self.sum_weights_.sum(), np.maximum(self.sum_weights_ - before, 0)
-        doubled = grown[self.sum_weights_ >= 2 * before].sum() >= grown.sum() / 2
+        doubled = grown[self.sum_weights_ >= 2 * before].sum() >= grown.sum() / 2 > 0
         if not (new or doubled or self.since_ >= (1 - 1 / GROWTH) * total):
             return 0
         self._change_functions()
@@ -443,7 +446,7 @@ class PosteriorHash(OnlineHasher):
             rows = Rows(self._map.rows(recent.values[part]), recent.numbers[part], recent.weights[part])
             if self.drift:
                 sums = self._faded(sums, rows, self.recent_wrong_[part])
-            Z = self._map.features(rows.values, extra=classes)
+            Z = self._map.features(rows.values, extra=len(np.unique(rows.numbers)))
             sums = sums.plus_rows(Z, rows.numbers, rows.weights, classes)
             self._take_sample(rows)
             self.since_ += float(rows.weights.sum())
@@ -452,7 +455,7 @@ class PosteriorHash(OnlineHasher):
         self._keep_recent(recent[last].copy(), self.recent_wrong_[last].copy(), 0)
 
     def _take_sample(self, rows: Rows) -> None:
-        """Every row so far is in the sample with the same chance (algorithm R)."""
+        """Every row that counts is in the sample with the same chance (algorithm R)."""
         room = min(max(0, int(self.sample_size) - len(self.sample_)), len(rows))
         sample, seen = self._sample.plus(rows[:room]), self.sampled_ + len(rows)
         slots = self.rng_.integers(0, np.arange(self.sampled_ + room, seen) + 1)
@@ -469,28 +472,31 @@ class PosteriorHash(OnlineHasher):
         assert self._map is not None
         few = few_features(self._map, rows.values)
         watch = self._watch or Watch.empty(few.shape[1], few.dtype)
-        usual = usual_mix(sums.weights, rows.numbers)
+        usual = usual_mix(sums.weights, rows.numbers, rows.weights)
         self._watch = watch.learn(few, rows.numbers, rows.weights, len(self.codewords_), wrong, usual)
         horizon, total = self._watch.rows, float(sums.weights.sum())
         if not isfinite(horizon) or not total:
             return sums
-        share = float(min(np.exp(-len(rows) / horizon), horizon / total))
+        share = float(min(np.exp(-rows.weights.sum() / horizon), horizon / total))
         self.sample_weights_ = self.sample_weights_ * share
-        self.sampled_ = min(self.sampled_, int(horizon))
+        self.sampled_ = min(self.sampled_, max(int(horizon), len(self.sample_)))
         return sums.faded(share)
 
     def _has_changed(self) -> bool:
-        """Has the stream changed all at once? Then all but the rows since the change is forgotten."""
+        """Whether the stream has changed all at once. Then everything before the change is forgotten."""
         if self._watch is None or self._map is None:
             return False
         n = self._watch.suspects(self.recent_wrong_)
-        if not n or not usual_mix(self.sum_weights_, self.recent_numbers_[-n:]):
+        if not n or not usual_mix(self.sum_weights_, self.recent_numbers_[-n:], self.recent_weights_[-n:]):
             return False
         rows, wrong = self._recent[-n:], self.recent_wrong_[-n:]
         few = few_features(self._map, self._map.rows(rows.values))
         if not self._watch.changed(few, rows.numbers, rows.weights, wrong):
             return False
+        drawn = self._map
         self._begin(self.recent_[:0])
+        if self.sample is not None:
+            self._use_map(drawn)
         self._append(rows.copy())
         return True
 
@@ -509,7 +515,7 @@ class PosteriorHash(OnlineHasher):
 
         Both need the same map: the same `sample` and `random_state`, or a copy of one hasher to start from. A learner
         of fewer than 1,000 rows has no map yet, and merges with any other. Codewords stay this learner's: classes that
-        it does not know take the next ones. `other` is not changed.
+        it does not know take the next ones. The watch stays this learner's. `other` is not changed.
         """
         check_is_fitted(self)
         check_is_fitted(other)
@@ -537,7 +543,7 @@ class PosteriorHash(OnlineHasher):
         if self._map is not None and other._map is not None and not same_map(self._map, other._map):
             raise ValueError(
                 "cannot merge: the maps differ, because they were drawn from different rows: give both learners the "
-                "same sample and random_state"
+                "same sample and random_state, or start them as copies of one hasher, with drift=False"
             )
         if self._map is None and other._map is not None:
             self._use_map(other._map)
@@ -638,6 +644,7 @@ class PosteriorHash(OnlineHasher):
         super()._stop_learning()
         for name in (*LEARNING_FIELDS, "_late", "_map", "_watch"):
             self.__dict__.pop(name, None)
+        self.sample = None
 
 
 FUNCTION_FIELDS = tuple(name for name, field in PosteriorHash.state_fields.items() if not field.optional)

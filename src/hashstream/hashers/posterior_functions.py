@@ -147,10 +147,12 @@ class Snapshot:
         W = found.W if rotation is None else rotation @ found.W
         return Functions(
             drawn,
-            (scale * W).astype(dtype),
+            np.ascontiguousarray(
+                scale * W, dtype
+            ),  # as it is after loading: the order changes how products round
             (-scale / 2 * found.norms).astype(dtype),
             T,
-            directions.astype(dtype),
+            np.ascontiguousarray(directions, dtype),
             centre.astype(dtype),
             0.0 if len(T) < 2 else 1.0 if isinf(t) else 1 / (1 - 2 * lo),
             isinf(t),
@@ -201,9 +203,7 @@ def _summed(Z: np.ndarray, rows: Rows, classes: int) -> tuple[np.ndarray | None,
     if len(Z) < Z.shape[1]:
         basis, R = qr(Z.T, mode="economic", check_finite=False)
         Z = np.ascontiguousarray(R.T)
-    room = np.concatenate([Z, np.empty((classes, Z.shape[1]))])
-    sums = Sums.empty(Z.shape[1], Z.dtype).plus_rows(room, rows.numbers, rows.weights, classes)
-    return basis, sums, Z
+    return basis, Sums.of(Z, rows.numbers, rows.weights, classes), Z
 
 
 def _dither_directions(

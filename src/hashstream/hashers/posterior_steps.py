@@ -6,16 +6,20 @@ the columns r_j of R are Gaussian with the covariance of S plus an isotropic sha
 
     y = sqrt(d) (x - o) / |x - o|,      S = P^T y,      z = [y ; max(0, R^T S)]    (m = d + width numbers).
 
-The map is drawn from the first 1,000 rows and then frozen, so that sums over the stream can be kept. Directions of any
-1,000 rows serve: a class that comes later is seen by the linear features, whatever P is. Rows of more than 1,536
-features are first projected to 1,024 orthonormal directions. Everything is bounded by the length of y: no row, of
-whatever scale, counts more than another.
+P has 64 columns (it is the identity for up to 128 features), and those of R have length 1. The map is drawn from the
+first 1,000 rows and then frozen, so that sums over the stream can be kept. Directions of any 1,000 rows serve: a class
+that comes later is seen by the linear features, whatever P is. Rows of more than 1,536 features are first projected to
+1,024 orthonormal directions. Everything is bounded by the length of y: no row, of whatever scale, counts more than
+another.
 
 **2. The model.** z given its class c is Gaussian with mean mu_c and one covariance for all classes. The sums are the
-weights n_c, the means mu_c and the scatter within classes Sw. They are exact, do not depend on the order of the rows,
-and add up: with d the difference of two means of a class,
+weights n_c, the means mu_c and the scatter within classes Sw. They do not depend on the order of the rows, and add up:
+with delta_c the difference of the two means of a class,
 
-    Sw = Sw' + Sw'' + sum over c of n'_c n''_c / (n'_c + n''_c) d_c d_c^T.
+    Sw = Sw' + Sw'' + sum over c of n'_c n''_c / (n'_c + n''_c) delta_c delta_c^T.
+
+Where the stream changes slowly, older rows count less (`posterior_watch.py`): all weights and Sw are multiplied by a
+factor. A class keeps a weight of 2, so that one that is not seen for long is not lost.
 
 **3. The posterior.** With A = Sw + ridge I, D_c = (z - mu_c)^T A^-1 (z - mu_c) and f = N - C degrees of freedom,
 
@@ -32,7 +36,8 @@ Sherman and Morrison
     D_c  becomes  D_c + beta e_c^2 / (1 - beta h)   for c other than k,
     D_k  becomes  (n_k / (n_k - w))^2 h / (1 - beta h),
 
-which is what refitting without the row would give, at the price of one triangular solution per row.
+which is what refitting without the row would give, at the price of one triangular solution per row. (f, and a floor of
+1e-6 of the mean diagonal that is added to the ridge, stay those of all rows; 1 - beta h is kept above 0.001.)
 
 **4. The code.** Each class has a codeword t_c of r signs, far from all others. Were each bit k of x an independent
 random sign s_k with mean M_k = sum over c of p_c(x) t_ck, two rows would differ on average in
@@ -48,19 +53,21 @@ common class, which no ranking beats. The signs are not drawn: bit k is the sign
 
     M_k + u_k(x) - sum over j < k of (s_j - M_j) (t_.j . t_.k) / C,       u_k(x) = 1 - 2 Phi(a_k(x)),
 
-where a_k is a random direction of S with variance 1, so that u_k is uniform on (-1, 1) over the stream: a dither that
-comes from the row itself. Rows of which the class is sure get its codeword, and rows of which it is not get the bits of
-an unsupervised code where classes disagree, so that similar ones stay near each other. The sum diffuses the error of
-the bits so far, as in half-toning, and makes the distance nearer to its mean; with it bits are not independent, and the
-derivation is a heuristic.
+where a_k is a random direction of S with variance 1, so that u_k is about uniform on (-1, 1) over the stream: a dither
+that comes from the row itself. Rows whose class is certain get its codeword, and others get the bits of an unsupervised
+code where the codewords of their likely classes differ, so that similar ones stay near each other. The sum diffuses the
+error of the bits so far, as in half-toning, and makes the distance nearer to its mean; with it bits are not
+independent, and the derivation is a heuristic.
 
 **5. The choice of settings.** How sharp the posterior is before it is rounded is a trade: soft codes rank unsure rows
-well, hard ones find more within a small radius. A *rung* (t, lo) takes p to softmax(t tau G) and M to
-clip(M / (1 - 2 lo), -1, 1). The sample's own rows ask each other, one half the other, in two worlds: as they are, and
-with a third of the classes (each third in turn) taken out of the posterior, as if these had never been taught. The rung
-is the one with the best mean average precision + precision at 3 + half the precision within radius 2 in the first
-world, plus `openness` times the same in the second. The ridge is the one whose posterior ranks the sample best. Half
-the rows that are searched have their in-sample posterior, as most rows that are searched have been learned.
+well, hard ones find more within a small radius. A *rung* (t, lo) takes p to softmax(t tau G), and rounds what is within
+lo of certain to certain: M to clip(M / (1 - 2 lo), -1, 1). The sample's own rows ask each other, one half the other, in
+two worlds: as they are, and with a third of the classes (each third in turn) taken out of the posterior, as if these
+had never been taught. The rung is the one with the best mean average precision + precision at 3 + half the precision
+within radius 2 in the first world, plus `openness` times the same in the second. The ridge is found before, by steps of
+sqrt(10) from 100 to the one whose posterior, squared to be as sharp as codes are, ranks the sample best. Half the rows
+that are searched have their in-sample posterior, as most rows that are searched have been learned. With fewer than 20
+rows nothing is chosen.
 """
 
 from __future__ import annotations
@@ -79,7 +86,7 @@ from hashstream.hashers.kernels.posterior import diffuse
 
 MOST_LINEAR, REDUCED = 1536, 1024
 FEW_FEATURES, PRINCIPAL = 128, 64
-RIDGE, RIDGES, RIDGE_STEP = 100.0, (2.0, 1e6), sqrt(10)
+RIDGE, RIDGE_STEP, MOST_STEPS = 100.0, sqrt(10), 8
 TEMPERATURES = (0.003, 10.0)
 RUNGS = (
     (inf, 0.5), (8.0, 0.0), (4.0, 0.0), (2.8, 0.0), (2.0, 0.1), (2.0, 0.0), (1.4, 0.1), (1.4, 0.0), (1.0, 0.3),
@@ -119,13 +126,16 @@ class Map:
         Y, scale = _centred(X, origin)
         Y *= scale
         if Y.shape[1] > MOST_LINEAR:
-            reduction = qr(_shaped(Y, REDUCED, rng), mode="economic")[0].astype(dtype)
+            reduction = np.ascontiguousarray(qr(_shaped(Y, REDUCED, rng), mode="economic")[0], dtype)
             Y = Y @ reduction
-        basis = principal(Y, PRINCIPAL).astype(dtype) if Y.shape[1] > FEW_FEATURES else None
+        basis = None
+        if Y.shape[1] > FEW_FEATURES:
+            basis = np.ascontiguousarray(principal(Y, PRINCIPAL), dtype)
         S = Y if basis is None else Y @ basis
         directions = _shaped(S, width, rng)
         lengths = np.linalg.norm(directions, axis=0)
-        return cls(origin, reduction, basis, (directions / np.where(lengths > 0, lengths, 1)).astype(dtype))
+        directions = np.ascontiguousarray(directions / np.where(lengths > 0, lengths, 1), dtype)
+        return cls(origin, reduction, basis, directions)
 
     @property
     def size(self) -> int:
@@ -236,8 +246,16 @@ class Sums:
         means = np.concatenate([self.means, np.zeros((more, self.means.shape[1]), self.means.dtype)])
         return replace(self, weights=np.append(self.weights, np.zeros(more)), means=means)
 
+    @classmethod
+    def of(cls, Z: np.ndarray, numbers: np.ndarray, weights: np.ndarray, classes: int) -> Sums:
+        """The sums of rows Z (n, m) of classes `numbers`, with `weights`."""
+        room = np.empty((len(np.unique(numbers)), Z.shape[1]), Z.dtype)
+        empty = cls.empty(Z.shape[1], Z.dtype)
+        return empty.plus_rows(np.concatenate([Z, room]), numbers, weights, classes)
+
     def plus_rows(self, Z: np.ndarray, numbers: np.ndarray, weights: np.ndarray, classes: int) -> Sums:
-        """With rows of classes `numbers` and `weights`; Z (n + classes, m) begins with them, and is written over."""
+        """With rows of classes `numbers`, with `weights`. Z is written over: it begins with the rows, and has as many
+        more as there are classes among `numbers`."""
         grown, n = self.grown(classes), len(numbers)
         dtype = Z.dtype
         new = np.bincount(numbers, weights, classes)
@@ -255,17 +273,22 @@ class Sums:
         grown = self.grown(classes)
         weights, means = np.zeros(classes), np.zeros_like(grown.means)
         weights[numbers], means[numbers] = other.weights, other.means
-        joined = grown._joined(weights, means, np.empty_like(means))
+        joined = grown._joined(
+            weights, means, np.empty((np.count_nonzero(weights), means.shape[1]), means.dtype)
+        )
         return replace(joined, scatter=joined.scatter + other.scatter)
 
     def _joined(self, weights: np.ndarray, means: np.ndarray, block: np.ndarray) -> Sums:
-        """With other weights and means; block: rows to add to the scatter, of which the last C are set here."""
-        dtype, between = self.means.dtype, block[len(block) - len(means) :]
+        """With other weights and means. block: rows to add to the scatter; the last ones, one for each class that has a
+        weight, are set here."""
+        dtype, present = self.means.dtype, np.flatnonzero(weights > 0)
+        between = block[len(block) - len(present) :]
+        ours, theirs = self.weights[present], weights[present]
+        np.subtract(means[present], self.means[present], out=between)
+        moved = self.means.copy()
+        moved[present] += (theirs / (ours + theirs)).astype(dtype)[:, None] * between
+        between *= np.sqrt(ours * theirs / (ours + theirs)).astype(dtype)[:, None]
         total = self.weights + weights
-        both = np.where(total > 0, total, 1)
-        np.subtract(means, self.means, out=between)
-        moved = self.means + (weights / both).astype(dtype)[:, None] * between
-        between *= np.sqrt(self.weights * weights / both).astype(dtype)[:, None]
         return Sums(total, moved, self.scatter + _scatter(block))
 
     def faded(self, share: float) -> Sums:
@@ -346,7 +369,7 @@ def leave_one_out(
     h, rest = D[i, own], weights[own] / (weights[own] - row_weights)
     beta = row_weights * rest
     left = np.maximum(1 - beta * h, 1e-3)
-    e = squares - products - products[i, own][:, None] + (V.T @ V)[own]
+    e = squares - products - products[i, own][:, None] + V[:, own].T @ V
     without = D + (beta / left)[:, None] * e * e
     without[i, own] = rest * rest * h / left
     return -f / 2 * (without - squares), -f / 2 * (D - squares)
@@ -442,9 +465,8 @@ def mean_bits(G: np.ndarray, T: np.ndarray, rung: tuple[float, float]) -> np.nda
 
 @dataclass(frozen=True)
 class Choice:
-    """ridge, tau and rung, with the discriminant of the ridge."""
+    """tau and rung, and the discriminant of the ridge."""
 
-    ridge: float
     tau: float
     rung: tuple[float, float]
     discriminant: Discriminant
@@ -465,32 +487,35 @@ def choose(
     """
     Z, own, row_weights = sample
     if len(T) < 2 or len(own) < LEAST_ROWS:
-        return Choice(RIDGE, 1.0, FIRST_RUNG, fit(RIDGE))
+        return Choice(1.0, FIRST_RUNG, fit(RIDGE))
     learned = np.arange(len(own)) // 2 % 2 == 0
-    tried: dict[float, tuple[float, float, np.ndarray, np.ndarray, Discriminant]] = {}
+    scores: dict[int, float] = {}  # by the number of steps from RIDGE
+    best = 0
 
-    def score(ridge: float) -> float:
-        if ridge not in tried:
-            found = fit(ridge)
+    def score(step: int) -> float:
+        if step not in scores:
+            found = fit(RIDGE * RIDGE_STEP**step)
             G, within = leave_one_out(found, weights, Z, own, row_weights)
             tau = temperature(G, own)
             P = softmax(2 * tau * G)
             Q = np.where(learned[:, None], softmax(2 * tau * within), P)
-            tried[ridge] = (_ranking(P, Q, own), tau, G, within, found)
-        return tried[ridge][0]
+            scores[step] = _ranking(P, Q, own)
+            if scores[step] >= max(scores.values()):
+                held[:] = [(step, found, G, within, tau)]
+        return scores[step]
 
-    ridge = RIDGE
+    held: list[tuple[int, Discriminant, np.ndarray, np.ndarray, float]] = []
     while True:  # down or up while it gets better
-        others = [
-            other for other in (ridge / RIDGE_STEP, ridge * RIDGE_STEP) if RIDGES[0] <= other <= RIDGES[1]
-        ]
-        best = max(others, key=score)
-        if score(best) <= score(ridge) + TOLERANCE:
+        other = max((step for step in (best - 1, best + 1) if abs(step) <= MOST_STEPS), key=score)
+        if score(other) <= score(best) + TOLERANCE:
             break
-        ridge = best
-    _, tau, G, within, discriminant = tried[ridge]
+        best = other
+    if held[0][0] != best:  # by less than the tolerance
+        scores.clear()
+        score(best)
+    _, discriminant, G, within, tau = held[0]
     rung = choose_rung(tau * G, tau * within, own, learned, T, u, openness, rng)
-    return Choice(ridge, tau, rung, discriminant)
+    return Choice(tau, rung, discriminant)
 
 
 def choose_rung(
@@ -522,11 +547,10 @@ def _rung_scores(
     rows, n = np.flatnonzero(learned), len(own)
     logits = np.concatenate([G, within[rows]])
     floats = T.astype(logits.dtype)
-    M = np.concatenate([mean_bits(logits, floats, rung) for rung in RUNGS])
-    U = np.tile(np.concatenate([u, u[rows]]), (len(RUNGS), 1))
-    bits = (diffuse(M, U, feedback(T)) > 0).reshape(len(RUNGS), len(logits), -1)
+    U, K = np.concatenate([u, u[rows]]), feedback(T)
     scores = np.zeros(len(RUNGS))
-    for i, both in enumerate(bits):
+    for i, rung in enumerate(RUNGS):
+        both = diffuse(mean_bits(logits, floats, rung), U, K) > 0
         asked = np.where(both[:n], 1, -1).astype(np.float32)
         searched = asked.copy()
         searched[rows] = np.where(both[n:], 1, -1)

@@ -6,9 +6,9 @@ horizon knows its class.
 
 - **Slow change.** The sums of the method fade with the longest horizon that no shorter one beats: of the rows on which
   two disagree (times 0.8 for each block since), the shorter is right more often by three standard deviations.
-- **Sudden change.** The rows since which the current horizon is wrong more often than it was are suspect. Where a
-  discriminant of these alone, each row left out in turn, is right more often on them than the current horizon, by five
-  standard deviations and by a fifth of the rows, the stream has changed: everything else is forgotten.
+- **Sudden change.** The rows since which the current horizon is wrong more often than it was, by 15 %, are suspect.
+  Where a discriminant of these alone, each row left out in turn, is right more often on them than the current horizon,
+  by five standard deviations and by a fifth of the rows, the stream has changed: everything else is forgotten.
 
 A stream that visits a part of its world at a time, topic after topic, would look like change to both. So rows whose mix
 of classes differs from that of the stream by more than chance would have it count for neither.
@@ -116,8 +116,7 @@ class Watch:
     def changed(self, Z: np.ndarray, numbers: np.ndarray, weights: np.ndarray, wrong: np.ndarray) -> bool:
         """Are suspect rows predicted far better by the others of them than by the current horizon?"""
         classes = int(numbers.max()) + 1
-        room = np.concatenate([Z, np.empty((classes, Z.shape[1]), Z.dtype)])
-        own = Sums.empty(Z.shape[1], Z.dtype).plus_rows(room, numbers, weights, classes)
+        own = Sums.of(Z, numbers, weights, classes)
         known = np.intersect1d(self.known, np.flatnonzero(own.weights >= KNOWN))
         rank = np.full(classes, -1)
         rank[known] = np.arange(len(known))
@@ -146,8 +145,7 @@ class Watch:
 
         wrong: of these rows, as `test` returned it. usual: whether the tests of these rows count.
         """
-        room = np.concatenate([Z, np.empty((classes, Z.shape[1]), Z.dtype)])
-        last = Sums.empty(Z.shape[1], Z.dtype).plus_rows(room, numbers, weights, classes)
+        last = Sums.of(Z, numbers, weights, classes)
         everyone = np.arange(classes)
         sums = tuple(
             (one if h == inf else one.faded(exp(-len(numbers) / h))).plus(last, everyone, classes)
@@ -163,16 +161,19 @@ class Watch:
         return Watch.of(sums, lost, np.zeros_like(lost), wrongs, tested, _longest_unbeaten(lost))
 
 
-def usual_mix(weights: np.ndarray, numbers: np.ndarray) -> bool:
-    """Have rows of classes `numbers` the mix of classes of the whole stream, n_c of each, up to chance?"""
-    counts = np.bincount(numbers, minlength=len(weights))
+def usual_mix(weights: np.ndarray, numbers: np.ndarray, shares: np.ndarray) -> bool:
+    """Whether rows have the mix of classes of the stream, n_c of each, up to chance. shares: the weights of the rows.
+
+    The mean of |q_c - p_c| over samples of n rows is about sqrt(2 p (1 - p) / (pi n)), and never more than 2 p.
+    """
+    counts = np.bincount(numbers, shares, minlength=len(weights))
     weights = np.append(weights, np.zeros(len(counts) - len(weights)))
     n, total = counts.sum(), weights.sum()
     if not n or not total:
         return False
     p, q = weights / total, counts / n
-    chance = np.sqrt(2 * p * (1 - p) / (np.pi * n)).sum() / 2
-    return bool(np.abs(p - q).sum() / 2 <= 2 * chance + 0.05)
+    chance = np.minimum(np.sqrt(2 * p * (1 - p) / (np.pi * n)), 2 * p).sum() / 2
+    return bool(np.abs(p - q).sum() / 2 <= chance + 1.5 / sqrt(n) + 0.05)
 
 
 def _fit(sums: Sums, known: np.ndarray) -> Discriminant:
