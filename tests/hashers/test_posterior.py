@@ -288,6 +288,16 @@ def test_a_loaded_encoder_gives_the_same_values_to_the_last_bit(d: int, rows: in
         assert np.array_equal(encoder.decision_function(some), loaded.decision_function(some))
 
 
+def test_many_features_are_saved_before_the_map_is_drawn(tmp_path: Path) -> None:
+    X, Y = class_stream(n=60, d=1600)
+    hasher = small().partial_fit(X, Y)
+    loaded = from_bytes(to_bytes(hasher), "a model")
+    assert np.array_equal(loaded.decision_function(X), hasher.decision_function(X))
+    with hs.HashTable.open(tmp_path / "t", small()) as table:
+        table.ingest(range(60), X, Y)
+        assert len(table) == 60
+
+
 def test_an_encoder_is_small() -> None:
     hasher = PosteriorHash(16, width=256, random_state=0).partial_fit(X[:2000], Y[:2000])
     encoder = encoder_to_bytes(hasher.encoder())
@@ -399,6 +409,16 @@ def test_the_sample_follows_a_short_horizon() -> None:
         hasher.partial_fit(rows, labels)
     assert hasher.horizon_ < 3000
     assert np.quantile(hasher.sample_weights_, 0.25) > 1e-4
+
+
+def test_only_learners_of_the_method_merge() -> None:
+    hasher = small().partial_fit(X[:200], Y[:200])
+    with pytest.raises(ValueError, match="the other learner is a FCOH"):
+        hasher.merge(hs.FCOH(16, random_state=0).partial_fit(X[:200], Y[:200]))
+    frozen = hasher.encoder().model
+    for one, other in ((hasher, frozen), (frozen, hasher)):
+        with pytest.raises(ValueError, match="which cannot learn"):
+            one.merge(other)
 
 
 def test_a_merged_learner_goes_on_and_is_saved() -> None:

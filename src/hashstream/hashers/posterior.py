@@ -143,7 +143,7 @@ class PosteriorHash(OnlineHasher):
         "sum_weights_": Array("k", "float64", low=0, optional=True),
         "sum_means_": Array("k g", optional=True),
         "sum_scatter_": Array("t", optional=True),
-        "sample_": Array("n y", optional=True),
+        "sample_": Array("n l", optional=True),
         "sample_numbers_": Array("n", "int64", low=0, below="C", optional=True),
         "sample_weights_": Array("n", "float64", low=0, optional=True),
         "sampled_": Whole(optional=True),
@@ -517,8 +517,14 @@ class PosteriorHash(OnlineHasher):
         of fewer than 1,000 rows has no map yet, and merges with any other. Codewords stay this learner's: classes that
         it does not know take the next ones. The watch stays this learner's. `other` is not changed.
         """
-        check_is_fitted(self)
-        check_is_fitted(other)
+        if not isinstance(other, PosteriorHash):
+            raise ValueError(f"cannot merge: the other learner is a {type(other).__name__}")
+        for one in (self, other):
+            check_is_fitted(one)
+            if not hasattr(one, "rng_"):
+                raise ValueError(
+                    "cannot merge: one has the hash functions of one version only, which cannot learn"
+                )
         for name in ("n_bits_", "n_features_in_", "dtype_", "width"):
             mine, theirs = getattr(self, name), getattr(other, name)
             if mine != theirs:
