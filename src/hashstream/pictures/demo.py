@@ -49,14 +49,15 @@ def learning_curves(
     if above is not None:
         first, points = next(iter(curves.items()))
         _draw_above(axes, *above, points, COLOURS.get(first, INK))
-    for method, points in curves.items():
+    lowest = min(points[0] for points in curves.values())
+    for line, (method, points) in enumerate(curves.items()):
         n, value = zip(*points, strict=True)
         colour = COLOURS.get(method, INK)
         axes.plot(n, value, color=colour, linewidth=2.5, marker="o", markersize=5, clip_on=False, zorder=3)
-        axes.annotate(
+        axes.annotate(  # below all curves, which rise from here
             f"{value[0]:.2f} after {n[0]:,}",
-            (n[0], value[0]),
-            (8, -5),
+            lowest,
+            (8, -5 - 13 * line),
             textcoords="offset points",
             color=colour,
         )
