@@ -18,7 +18,8 @@ from benchmarks.harness import Ratio, console, in_turn, machine, show
 from hashstream.hashers import posterior_steps
 from hashstream.hashers.bsodh import BSODH
 from hashstream.hashers.frosh import FROSH
-from hashstream.hashers.posterior import BLOCK, PosteriorHash
+from hashstream.hashers.posterior import PosteriorHash
+from hashstream.hashers.posterior_state import BLOCK
 from hashstream.hashers.ridge import RidgeHash
 from hashstream.hashers.sketchhash import SketchHash
 

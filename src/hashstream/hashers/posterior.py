@@ -27,27 +27,30 @@ from hashstream.hashers.base import OnlineHasher
 from hashstream.hashers.features import FeatureMapLike, same_map
 from hashstream.hashers.generators import RandomState
 from hashstream.hashers.labels import LabelBook, Labels
+from hashstream.hashers.merging import check_mergeable
 from hashstream.hashers.posterior_functions import Functions, LateFunctions, Rows, Snapshot, generators
+from hashstream.hashers.posterior_state import (
+    BLOCK,
+    FIRST_ROWS,
+    FUNCTION_FIELDS,
+    LEARNING_FIELDS,
+    WATCH_FIELDS,
+    check_posterior_state,
+)
 from hashstream.hashers.posterior_steps import Map, Sums
 from hashstream.hashers.posterior_watch import HORIZONS, NO_TEST, Watch, few_features, usual_mix
 from hashstream.hashers.registry import register
-from hashstream.hashers.state_fields import MAX_COUNT, Array, Field, Flag, Real, Whole
+from hashstream.hashers.state_fields import Field
 from hashstream.hashers.threads import on_one_thread
 from hashstream.hashers.validation import check_count, check_number, check_numbers
 
 __all__ = ["PosteriorHash"]
 
-FIRST_ROWS = 1000
-"""Rows that the map is drawn from."""
-BLOCK = 500
-"""Rows that are summed at once."""
 GROWTH = 1.25
 """The hash functions change when the sums have grown by this factor."""
 NEW_ROWS = 10
 """Rows of a new class after which the hash functions change."""
 MAX_WIDTH, MAX_SAMPLE = 8192, 20_000
-MAX_FEATURE, MAX_SCATTER = 1e6, 1e30
-"""Features are bounded, and so are their sums; a model file with larger ones is refused, as they would overflow."""
 
 
 @register
@@ -121,44 +124,7 @@ class PosteriorHash(OnlineHasher):
     marker = "8"
     tuning_grid: ClassVar[Mapping[str, Sequence[Any]]] = {"openness": (0.0, 0.5, 2.0)}
 
-    state_fields: ClassVar[dict[str, Field]] = {
-        "origin_": Array("d"),
-        "reduction_": Array("d e", or_none=True),
-        "basis_": Array("y q", or_none=True),
-        "directions_": Array("s w"),
-        "weights_": Array("m K"),
-        "offsets_": Array("K"),
-        "function_codewords_": Array("K r", "int8", values=(-1, 1)),
-        "dither_": Array("s r"),
-        "dither_offsets_": Array("r"),
-        "gain_": Real(low=0),
-        "hard_": Flag(),
-        "codewords_": Array("C r", "int8", values=(-1, 0, 1), optional=True),
-        "recent_": Array("b d", optional=True),
-        "recent_numbers_": Array("b", "int64", low=0, below="C", optional=True),
-        "recent_weights_": Array("b", "float64", low=0, optional=True),
-        "recent_wrong_": Array("b", "int8", low=-1, below=2, optional=True),
-        "unsummed_": Whole(optional=True),
-        "seed_": Whole(optional=True),
-        "sum_weights_": Array("k", "float64", low=0, optional=True),
-        "sum_means_": Array("k g", optional=True),
-        "sum_scatter_": Array("t", optional=True),
-        "sample_": Array("n l", optional=True),
-        "sample_numbers_": Array("n", "int64", low=0, below="C", optional=True),
-        "sample_weights_": Array("n", "float64", low=0, optional=True),
-        "sampled_": Whole(optional=True),
-        "function_weights_": Array("f_k", "float64", low=0, optional=True),
-        "since_": Real(low=0, optional=True),
-        "watch_weights_": Array("j c", "float64", low=0, optional=True),
-        "watch_means_": Array("j c p", optional=True),
-        "watch_scatters_": Array("j u", optional=True),
-        "watch_lost_": Array(f"{len(HORIZONS)} {len(HORIZONS)}", "float64", low=0, optional=True),
-        "watch_block_": Array(f"{len(HORIZONS)} {len(HORIZONS)}", "float64", low=0, optional=True),
-        "watch_wrong_": Real(low=0, optional=True),
-        "watch_tested_": Real(low=0, optional=True),
-        "watch_horizon_": Whole(0, len(HORIZONS), optional=True),
-        "changes_": Whole(optional=True),
-    }
+    state_fields: ClassVar[dict[str, Field]] = {**FUNCTION_FIELDS, **LEARNING_FIELDS, **WATCH_FIELDS}
 
     _late: LateFunctions
     _map: Map | None
@@ -198,77 +164,7 @@ class PosteriorHash(OnlineHasher):
 
     def check_state(self) -> None:
         super().check_state()
-        d = len(self.origin_)
-        linear = d if self.reduction_ is None else self.reduction_.shape[1]
-        if self.basis_ is not None and len(self.basis_) != linear:
-            raise ValueError("basis_ must have a row for each linear feature")
-        for name, part in (
-            ("reduction_", self.reduction_), ("basis_", self.basis_), ("directions_", self.directions_),
-        ):  # fmt: skip
-            if part is not None:
-                _check_limit(name, part, 1 + 1e-3)  # columns of length 1
-                if not len(part) or (name != "directions_" and not part.shape[1]):
-                    raise ValueError(f"{name} must have a direction")
-        if len(self.directions_) != (linear if self.basis_ is None else self.basis_.shape[1]):
-            raise ValueError("directions_ must have a row for each direction of basis_")
-        m = linear + self.directions_.shape[1]
-        if len(self.weights_) != m or not len(self.offsets_):
-            raise ValueError(f"weights_ must have {m} rows, one for each feature, and a column")
-        present = [name for name in LEARNING_FIELDS if name in self.__dict__ and name not in WATCH_FIELDS]
-        if hasattr(self, "rng_") or present:
-            self._check_learning(d, linear, m)
-
-    def _check_learning(self, d: int, linear: int, m: int) -> None:
-        """Check the state that only learning needs."""
-        for name in LEARNING_FIELDS:
-            if name not in self.__dict__ and name not in WATCH_FIELDS:
-                raise ValueError(f"{name} is missing")
-        summed = len(self.recent_) - self.unsummed_
-        if not 0 <= summed <= (BLOCK if self._drawn else 0):
-            raise ValueError("unsummed_ must count the rows of recent_ but the last block that was summed")
-        if self.unsummed_ >= (BLOCK if self._drawn else FIRST_ROWS):
-            raise ValueError("unsummed_ must be less than a block of rows")
-        features = m if self._drawn else 0
-        k = len(self.sum_weights_)
-        if self.sum_means_.shape != (k, features) or len(self.sum_scatter_) != features * (features + 1) // 2:
-            raise ValueError(f"the sums must be of {features} features")
-        if max(k, len(self.function_weights_)) > len(self.codewords_):
-            raise ValueError("the sums must have no more classes than there are codewords")
-        if self.sample_.shape[1] != (linear if self._drawn else d):
-            raise ValueError(f"sample_ must have {linear if self._drawn else d} columns")
-        if bool(len(self.sample_)) != bool(self.sum_weights_.any()):
-            raise ValueError("sample_ must have rows where there are sums of any")
-        used = np.zeros(len(self.codewords_), bool)
-        used[self.recent_numbers_] = used[self.sample_numbers_] = True
-        used[:k] |= self.sum_weights_ > 0
-        if not self.codewords_[used].all():
-            raise ValueError("codewords_ must have a codeword for each class that was learned")
-        if not np.isin(self.sample_numbers_, np.flatnonzero(self.sum_weights_)).all():
-            raise ValueError("sample_ must have no rows but of classes in the sums")
-        least = (1 - 1e-9) / len(self.codewords_)
-        if self.recent_weights_.min(initial=1) < least or self.recent_weights_.max(initial=0) > 1:
-            raise ValueError("recent_weights_ must be 1 or a row's equal share for each of its classes")
-        if self.sample_weights_.max(initial=0) > 1 or (len(self.sample_) and not self.sample_weights_.any()):
-            raise ValueError("sample_weights_ must be at most 1, and not all 0")
-        _check_sums(self.sum_weights_, self.sum_means_, self.sum_scatter_, "sum_")
-        _check_limit("sample_", self.sample_, MAX_FEATURE)
-        if any(name in self.__dict__ for name in WATCH_FIELDS):
-            self._check_watch(linear)
-
-    def _check_watch(self, linear: int) -> None:
-        for name in WATCH_FIELDS:
-            if name not in self.__dict__:
-                raise ValueError(f"{name} is missing")
-        j, c, p = self.watch_means_.shape
-        expected = few_features(self._stored_map(), np.zeros((1, linear), self.dtype_)).shape[1]
-        if not self._drawn or j != len(HORIZONS) or p != expected or c > len(self.codewords_):
-            raise ValueError(
-                f"watch_means_ must have shape ({len(HORIZONS)}, classes, {expected}), once there are sums"
-            )
-        if self.watch_weights_.shape != (j, c) or self.watch_scatters_.shape != (j, p * (p + 1) // 2):
-            raise ValueError("watch_weights_ and watch_scatters_ must fit watch_means_")
-        for sums in zip(self.watch_weights_, self.watch_means_, self.watch_scatters_, strict=True):
-            _check_sums(*sums, "watch_")
+        check_posterior_state(self)
 
     def _stored_map(self) -> Map:
         return Map(self.origin_, self.reduction_, self.basis_, self.directions_)
@@ -517,26 +413,7 @@ class PosteriorHash(OnlineHasher):
         of fewer than 1,000 rows has no map yet, and merges with any other. Codewords stay this learner's: classes that
         it does not know take the next ones. The watch stays this learner's. `other` is not changed.
         """
-        if not isinstance(other, PosteriorHash):
-            raise ValueError(f"cannot merge: the other learner is a {type(other).__name__}")
-        for one in (self, other):
-            check_is_fitted(one)
-            if not hasattr(one, "rng_"):
-                raise ValueError(
-                    "cannot merge: one has the hash functions of one version only, which cannot learn"
-                )
-        for name in ("n_bits_", "n_features_in_", "dtype_", "width"):
-            mine, theirs = getattr(self, name), getattr(other, name)
-            if mine != theirs:
-                raise ValueError(f"cannot merge: {name} is {mine!r} here and {theirs!r} in the other learner")
-        if not same_map(self.feature_map_, other.feature_map_):
-            raise ValueError(
-                "cannot merge: the feature maps differ, because they were fitted on different first batches"
-            )
-        if self.label_book_.multilabel != other.label_book_.multilabel:
-            raise ValueError(
-                "cannot merge: one has learned from one label per row, the other from 0/1 matrices"
-            )
+        check_mergeable(self, other, "width")
         other = other.copy()  # of one version, also where another thread learns meanwhile
         return self._publish(lambda mine: on_one_thread(lambda: mine._merged(other)))
 
@@ -648,30 +525,9 @@ class PosteriorHash(OnlineHasher):
 
     def _stop_learning(self) -> None:
         super()._stop_learning()
-        for name in (*LEARNING_FIELDS, "_late", "_map", "_watch"):
+        for name in (*LEARNING_FIELDS, *WATCH_FIELDS, "_late", "_map", "_watch"):
             self.__dict__.pop(name, None)
         self.sample = None
-
-
-FUNCTION_FIELDS = tuple(name for name, field in PosteriorHash.state_fields.items() if not field.optional)
-WATCH_FIELDS = tuple(name for name in PosteriorHash.state_fields if name.startswith("watch_"))
-LEARNING_FIELDS = tuple(name for name, field in PosteriorHash.state_fields.items() if field.optional)
-
-
-def _check_limit(name: str, array: np.ndarray, most: float) -> None:
-    if np.abs(array).max(initial=0) > most:
-        raise ValueError(f"{name} has numbers above {most:g}")
-
-
-def _check_sums(weights: np.ndarray, means: np.ndarray, scatter: np.ndarray, name: str) -> None:
-    """Raise ValueError for sums that no rows have: they could overflow, or never be solved."""
-    _check_limit(f"{name}weights_", weights, MAX_COUNT)
-    _check_limit(f"{name}means_", means, MAX_FEATURE)
-    _check_limit(f"{name}scatter_", scatter, MAX_SCATTER)
-    m = means.shape[1]
-    columns = np.arange(m)
-    if m and scatter[columns * m - columns * (columns - 1) // 2].min() < 0:
-        raise ValueError(f"the diagonal of {name}scatter_ must not be negative")
 
 
 def _class_weights(rows: Rows) -> np.ndarray:

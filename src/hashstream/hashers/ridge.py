@@ -32,9 +32,10 @@ from sklearn.utils.validation import check_is_fitted
 from hashstream.hashers.codebooks import MAX_CLASSES, hadamard_codebook
 from hashstream.hashers.codeword_hasher import CodewordHasher
 from hashstream.hashers.errors import DivergenceError
-from hashstream.hashers.features import FeatureMapLike, same_map
+from hashstream.hashers.features import FeatureMapLike
 from hashstream.hashers.generators import RandomState
 from hashstream.hashers.labels import LabelBook, Labels
+from hashstream.hashers.merging import check_mergeable
 from hashstream.hashers.registry import register
 from hashstream.hashers.row_scale import LONG, MOVED, RowScale, times_power_of_two
 from hashstream.hashers.sketch import MAX_SIZE, Sketch, check_places
@@ -286,16 +287,7 @@ class RidgeHash(CodewordHasher):
         Codewords stay this learner's: classes that it does not know take its next ones, in the order in which `other`
         met them. Both must have the same bits, features, forgetting and rank; `other` is not changed.
         """
-        check_is_fitted(self)
-        check_is_fitted(other)
-        for name in ("n_bits_", "n_features_in_", "dtype_", "forgetting", "rank"):
-            mine, theirs = getattr(self, name), getattr(other, name)
-            if mine != theirs:
-                raise ValueError(f"cannot merge: {name} is {mine!r} here and {theirs!r} in the other learner")
-        if not same_map(self.feature_map_, other.feature_map_):
-            raise ValueError(
-                "cannot merge: the feature maps differ, because they were fitted on different first batches"
-            )
+        check_mergeable(self, other, "forgetting", "rank")
         other = other.copy()  # of one version, also where another thread learns meanwhile
         return self._publish(lambda mine: on_one_thread(lambda: mine._merged(other)))
 
