@@ -18,7 +18,7 @@ $(STAMP): pyproject.toml setup.py constraints.txt $(wildcard src/hashstream/_nat
 
 install: $(STAMP)  ## create the virtual environment and install the package with all extras and compiled kernels
 
-demo: $(STAMP)  ## stream a real data set through PosteriorHash, watch mAP rise, write two pictures (under two minutes)
+demo: $(STAMP)  ## stream a real data set through PosteriorHash, watch mAP rise, write two pictures (a minute, once installed)
 	$(BIN)/hashstream demo --out demo-output
 
 test: lint  ## lint, types, tests, doctests, the examples of README and docs

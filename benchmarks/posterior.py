@@ -30,6 +30,7 @@ from hashstream.hashers.posterior_functions import LateFunctions
 from hashstream.hashers.serialization import encoder_to_bytes
 
 BATCH, LEARNERS = 100, 4
+LEARN_AT_MOST, ENCODE_AT_MOST, STATE_AT_MOST, MERGED_WITHIN = {32: 5.0, 128: 2.0}, 3.0, 14e6, 0.003
 
 
 def main(quick: bool = False, part: str | None = None) -> bool:
@@ -88,7 +89,12 @@ def learning(X: np.ndarray, y: np.ndarray, bits: int, rounds: int) -> list[Ratio
     one = whole_turns({"solve": solve}, rounds)["solve"]
     fcoh = "FCOH", times["FCOH"]
     return [
-        Ratio(f"learn {BATCH} rows", ("PosteriorHash", times["PosteriorHash"]), fcoh),
+        Ratio(
+            f"learn {BATCH} rows",
+            ("PosteriorHash", times["PosteriorHash"]),
+            fcoh,
+            at_most=LEARN_AT_MOST[bits],
+        ),
         Ratio(
             f"learn {BATCH} rows, {hasher.version_} versions, all solved",
             ("PosteriorHash", times["with solves"]),
@@ -121,10 +127,16 @@ def encoding(X: np.ndarray, y: np.ndarray, rows: np.ndarray, bits: int, quick: b
             saved[name] = float(path.stat().st_size)
         functions[name] = float(len(encoder_to_bytes(hasher.encoder())))
     times = in_turn(sides, seconds=0.5 if quick else 2.0)
-    found = []
+    most = ("target", STATE_AT_MOST)
+    found = [Ratio("saved model", ("PosteriorHash", saved["PosteriorHash"]), most, at_most=1.0, said=size)]
     for name in list(hashers)[:-1]:
         found += [
-            Ratio("encode a row", (name, times[name] / len(rows)), ("FCOH", times["FCOH"] / len(rows))),
+            Ratio(
+                "encode a row",
+                (name, times[name] / len(rows)),
+                ("FCOH", times["FCOH"] / len(rows)),
+                at_most=ENCODE_AT_MOST,
+            ),
             Ratio("saved model", (name, saved[name]), ("FCOH", saved["FCOH"]), said=size),
             Ratio("its encoder", (name, functions[name]), ("FCOH", functions["FCOH"]), said=size),
         ]
@@ -139,7 +151,7 @@ def size(n: float) -> str:
 
 
 def merge(data: PreparedDataset, quick: bool) -> bool:
-    """Learners of the parts of a stream, merged, against one learner of the whole; True where mAP is within 0.01.
+    """Learners of the parts of a stream, merged, against one learner of the whole; True where mAP is within 0.003.
 
     Merging ends with functions of all rows, while those of one learner are of the rows up to its last version. So that
     the age of the functions does not count, it is compared with one that is solved at the end, too.
@@ -161,7 +173,7 @@ def merge(data: PreparedDataset, quick: bool) -> bool:
     for bits, scores in seen.items():
         sides = np.array(scores).T
         difference = float((sides[2] - sides[1]).mean())
-        met &= abs(difference) < 0.01
+        met &= abs(difference) < MERGED_WITHIN
         table.add_row(str(bits), *map(spread, sides), f"{difference:+.4f}")
     console.print(table)
     return met

@@ -309,10 +309,12 @@ def test_dither_is_uniform_over_the_stream() -> None:
 def test_mean_bits() -> None:
     T = codewords(4, 12).astype(float)
     G = np.random.default_rng(0).standard_normal((50, 4))
-    assert np.array_equal(steps.mean_bits(G, T, (np.inf, 0.5)), T[G.argmax(axis=1)])
+    assert np.array_equal(steps.mean_bits(G, T, 1.0, True), T[G.argmax(axis=1)])
     P = np.exp(2 * G) / np.exp(2 * G).sum(axis=1, keepdims=True)
-    np.testing.assert_allclose(steps.mean_bits(G, T, (2.0, 0.0)), P @ T)
-    np.testing.assert_allclose(steps.mean_bits(G, T, (2.0, 0.3)), np.clip(P @ T / 0.4, -1, 1))
+    np.testing.assert_allclose(steps.mean_bits(2 * G, T, 1.0, False), P @ T)
+    np.testing.assert_allclose(
+        steps.mean_bits(2 * G, T, steps.gain_of(0.3), False), np.clip(P @ T / 0.4, -1, 1)
+    )
 
 
 def test_expected_distance_is_affine_in_the_probability_of_a_common_class() -> None:
@@ -465,7 +467,9 @@ def test_the_chosen_rung_is_the_best(noise: float) -> None:
     chosen = steps.choose_rung(G, G, own, np.zeros(400, bool), T, u, 0.0, rng)
 
     def score(rung: tuple[float, float]) -> float:
-        bits = kernels.diffuse(steps.mean_bits(G, T.astype(float), rung), u, steps.feedback(T)) > 0
+        t, lo = rung
+        means = steps.mean_bits(G if np.isinf(t) else t * G, T.astype(float), steps.gain_of(lo), np.isinf(t))
+        bits = kernels.diffuse(means, u, steps.feedback(T)) > 0
         codes = np.packbits(bits, axis=1)
         total = 0.0
         for a, b in ((0, 1), (1, 0)):

@@ -127,7 +127,8 @@ def _summarise(result: DemoResult) -> None:
     )
     as_stored, refreshed = (one.stored for one in result.checkpoints[-2:])
     rows = {
-        "learned": f"from {n:,} images, each seen once, default settings; {seconds(result.learn_seconds)} of learning",
+        "learned": f"from {n:,} images, each seen once, default settings; {seconds(result.learn_seconds)} of learning, "
+        f"and {seconds(result.solve_seconds)} whenever the hash functions change",
         **{
             name: f"[bold blue]{result.scores[name]:.3f}[/]   FCOH {result.fcoh.scores[name]:.3f}   untrained "
             f"projection {result.untrained[name]:.3f}"

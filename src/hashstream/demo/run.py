@@ -60,6 +60,7 @@ class DemoResult:
     fcoh: Comparison
     stale: TableStats
     learn_seconds: float
+    solve_seconds: float
     refresh_seconds: float
     search_seconds: float
     pictures: tuple[Path, Path]
@@ -111,7 +112,7 @@ def demo(
         distances, ids = table.search(queries, SHOWN)
         search_seconds = (time.perf_counter() - clock) / len(queries)
         hasher, codes = table.hasher, table.get(setup.split.stream, features=False).codes
-    unkilled, learn_seconds = setup.learn_alone()
+    unkilled, learn_seconds, solve_seconds = setup.learn_alone()
     result = DemoResult(
         setup=setup,
         table=folder,
@@ -123,6 +124,7 @@ def demo(
         fcoh=setup.compare(one.items for one in checkpoints),
         stale=stale,
         learn_seconds=learn_seconds,
+        solve_seconds=solve_seconds,
         refresh_seconds=refresh_seconds,
         search_seconds=search_seconds,
         pictures=(out / "learning-curve.png", out / "neighbours.png"),

@@ -30,6 +30,7 @@ from hashstream.hashers.features import FeatureMapLike
 from hashstream.hashers.generators import RandomState
 from hashstream.hashers.labels import Labels
 from hashstream.hashers.registry import register
+from hashstream.hashers.softmax import softmax
 from hashstream.hashers.state_fields import Array, Field, Real, Whole
 from hashstream.hashers.validation import check_number
 
@@ -212,10 +213,3 @@ class ClassifierHash(OnlineHasher):
         width = max(1, (self.weights_.shape[1] - 1).bit_length())
         bits = predicted[:, None] >> (np.arange(self.n_bits_) % width) & 1
         return np.where(bits == 1, 1, -1).astype(X.dtype) * probability.max(axis=1, keepdims=True)
-
-
-def softmax(scores: np.ndarray) -> np.ndarray:
-    """Softmax of each row; SciPy's takes several times as long."""
-    powers: np.ndarray = np.exp(scores - scores.max(axis=1, keepdims=True))
-    powers /= powers.sum(axis=1, keepdims=True)
-    return powers

@@ -26,6 +26,7 @@ __all__ = [
     "FeatureMap",
     "FeatureMapLike",
     "RBFAnchors",
+    "as_sample",
     "check_feature_map",
     "same_map",
     "warmed_up",
@@ -47,14 +48,7 @@ class FeatureMap(BaseEstimator, ABC):
     def warm_up(self, X: np.ndarray, rng: np.random.Generator) -> Self:
         """Fit on the given `sample` or else on X (n, d), a hasher's first batch; `rng` is the hasher's."""
         if self.sample is not None:
-            sample = np.array(self.sample, dtype=X.dtype)
-            if sample.ndim != 2 or sample.shape[1] != X.shape[1] or not len(sample):
-                raise ValueError(
-                    f"sample must be a matrix with {X.shape[1]} columns, not of shape {sample.shape}"
-                )
-            if not np.isfinite(sample).all():
-                raise ValueError("sample contains NaN or infinity")
-            X = sample
+            X = as_sample(self.sample, X.shape[1], X.dtype)
         elif len(X) < FEW_ROWS:
             warnings.warn(
                 f"{type(self).__name__} is warmed up on {len(X)} row{'s' * (len(X) > 1)} and then frozen: start "
@@ -78,6 +72,16 @@ class FeatureMap(BaseEstimator, ABC):
     @abstractmethod
     def transform(self, X: np.ndarray) -> np.ndarray:
         """(n, d) -> (n, d') in the dtype of X."""
+
+
+def as_sample(sample: ArrayLike, d: int, dtype: Any) -> np.ndarray:
+    """Rows that a user gave to fit something on, as (m, d); ValueError where they are not."""
+    rows = np.array(sample, dtype=dtype)
+    if rows.ndim != 2 or rows.shape[1] != d or not len(rows):
+        raise ValueError(f"sample must be a matrix with {d} columns, not of shape {rows.shape}")
+    if not np.isfinite(rows).all():
+        raise ValueError("sample contains NaN or infinity")
+    return rows
 
 
 FeatureMapLike = FeatureMap | Literal["center", "rbf", "okh"] | None

@@ -24,7 +24,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from hashstream.hashers import posterior_steps as steps
 from hashstream.hashers.base import OnlineHasher
-from hashstream.hashers.features import FeatureMapLike, same_map
+from hashstream.hashers.features import FeatureMapLike, as_sample, same_map
 from hashstream.hashers.generators import RandomState
 from hashstream.hashers.labels import LabelBook, Labels
 from hashstream.hashers.merging import check_mergeable
@@ -178,13 +178,7 @@ class PosteriorHash(OnlineHasher):
         self.seed_ = int(self.rng_.integers(1 << 62))
         self._begin(X[:0])
         if self.sample is not None:
-            sample = np.array(self.sample, dtype=X.dtype)
-            if sample.ndim != 2 or sample.shape[1] != self.n_features_in_ or not len(sample):
-                raise ValueError(
-                    f"sample must be a matrix with {self.n_features_in_} columns, not of shape {sample.shape}"
-                )
-            if not np.isfinite(sample).all():
-                raise ValueError("sample contains NaN or infinity")
+            sample = as_sample(self.sample, self.n_features_in_, X.dtype)
             self._draw(sample if self.feature_map_ is None else self.feature_map_.transform(sample))
 
     def _begin(self, none: np.ndarray) -> None:

@@ -77,9 +77,7 @@ class Functions:
             S, G = both[:, : -len(self.offsets)], both[:, -len(self.offsets) :]
         G = G + self.map.random(S) @ last
         G += self.offsets
-        M = T[G.argmax(axis=1)] if self.hard else steps.softmax(G) @ T
-        M *= self.weights.dtype.type(self.gain)
-        np.clip(M, -1, 1, out=M)
+        M = steps.mean_bits(G, T, self.gain, self.hard)
         return diffuse(M, steps.dither(S, self.dither, self.dither_offsets), K)
 
     @cached_property
@@ -126,10 +124,8 @@ class Snapshot:
         if sums is None:
             rotation, sums, Z = _summed(Z, rows, len(self.codewords))
         known = np.flatnonzero(sums.weights > 0)
-        rank = np.full(len(sums.weights), -1)
-        rank[known] = np.arange(len(known))
         weights, means, scatter = sums.weights[known], sums.means[known].astype(np.float64), sums.matrix()
-        T, own = self.codewords[known], rank[rows.numbers]
+        T, own = self.codewords[known], steps.ranks(known, len(sums.weights))[rows.numbers]
         S = drawn.shadow(Y).astype(np.float64)
         directions, centre = _dither_directions(S, rows.weights, T.shape[1], for_dither)
         usable = for_choice.permutation(np.flatnonzero(weights[own] > rows.weights * (1 + 1e-9)))
@@ -154,7 +150,7 @@ class Snapshot:
             T,
             np.ascontiguousarray(directions, dtype),
             centre.astype(dtype),
-            0.0 if len(T) < 2 else 1.0 if isinf(t) else 1 / (1 - 2 * lo),
+            0.0 if len(T) < 2 else steps.gain_of(lo),
             isinf(t),
         )
 

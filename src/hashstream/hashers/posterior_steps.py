@@ -83,13 +83,14 @@ from scipy.linalg.lapack import dtpttr, dtrttp, stpttr, strttp
 from scipy.sparse import csr_array
 
 from hashstream.hashers.kernels.posterior import diffuse
+from hashstream.hashers.softmax import softmax
 
 MOST_LINEAR, REDUCED = 1536, 1024
 FEW_FEATURES, PRINCIPAL = 128, 64
 RIDGE, RIDGE_STEP, MOST_STEPS = 100.0, sqrt(10), 8
 TEMPERATURES = (0.003, 10.0)
 RUNGS = (
-    (inf, 0.5), (8.0, 0.0), (4.0, 0.0), (2.8, 0.0), (2.0, 0.1), (2.0, 0.0), (1.4, 0.1), (1.4, 0.0), (1.0, 0.3),
+    (inf, 0.0), (8.0, 0.0), (4.0, 0.0), (2.8, 0.0), (2.0, 0.1), (2.0, 0.0), (1.4, 0.1), (1.4, 0.0), (1.0, 0.3),
     (1.0, 0.1), (1.0, 0.03), (0.7, 0.3), (0.7, 0.2), (0.7, 0.1), (0.5, 0.3), (0.5, 0.2), (0.5, 0.1), (0.35, 0.1),
     (0.25, 0.1),
 )  # fmt: skip
@@ -312,6 +313,13 @@ def _scatter(block: np.ndarray) -> np.ndarray:
     return packed
 
 
+def ranks(chosen: np.ndarray, size: int) -> np.ndarray:
+    """The position of each of the numbers below `size` among those that are chosen, -1 for the others: (size,)."""
+    found = np.full(size, -1)
+    found[chosen] = np.arange(len(chosen))
+    return found
+
+
 # ---- 3. the posterior
 
 
@@ -373,13 +381,6 @@ def leave_one_out(
     without = D + (beta / left)[:, None] * e * e
     without[i, own] = rest * rest * h / left
     return -f / 2 * (without - squares), -f / 2 * (D - squares)
-
-
-def softmax(G: np.ndarray) -> np.ndarray:
-    """Softmax of each row."""
-    powers: np.ndarray = np.exp(G - G.max(axis=1, keepdims=True))
-    powers /= powers.sum(axis=1, keepdims=True)
-    return powers
 
 
 def temperature(G: np.ndarray, own: np.ndarray) -> float:
@@ -451,13 +452,17 @@ def feedback(T: np.ndarray) -> np.ndarray:
     return T.T @ T / max(1, len(T))
 
 
-def mean_bits(G: np.ndarray, T: np.ndarray, rung: tuple[float, float]) -> np.ndarray:
-    """M of each row, (n, r); G: tau times the logits. T: (C, r), in the dtype of G."""
-    t, lo = rung
-    if t == inf:
-        return T[G.argmax(axis=1)]
-    M = softmax(t * G) @ T
-    return np.clip(M / (1 - 2 * lo), -1, 1)
+def mean_bits(G: np.ndarray, T: np.ndarray, gain: float, hard: bool) -> np.ndarray:
+    """M of each row, (n, r): the mean of T (C, r) under softmax(G) or, where it is hard, the likeliest class's; times
+    `gain`, and clipped. T is in the dtype of G."""
+    M: np.ndarray = T[G.argmax(axis=1)] if hard else softmax(G) @ T
+    M *= G.dtype.type(gain)
+    return np.clip(M, -1, 1, out=M)
+
+
+def gain_of(lo: float) -> float:
+    """1 / (1 - 2 lo): what is within lo of certain becomes certain."""
+    return 1 / (1 - 2 * lo)
 
 
 # ---- 5. the choice of settings
@@ -549,8 +554,9 @@ def _rung_scores(
     floats = T.astype(logits.dtype)
     U, K = np.concatenate([u, u[rows]]), feedback(T)
     scores = np.zeros(len(RUNGS))
-    for i, rung in enumerate(RUNGS):
-        both = diffuse(mean_bits(logits, floats, rung), U, K) > 0
+    for i, (t, lo) in enumerate(RUNGS):
+        hard = t == inf
+        both = diffuse(mean_bits(logits if hard else t * logits, floats, gain_of(lo), hard), U, K) > 0
         asked = np.where(both[:n], 1, -1).astype(np.float32)
         searched = asked.copy()
         searched[rows] = np.where(both[n:], 1, -1)

@@ -21,7 +21,7 @@ from math import exp, inf, sqrt
 
 import numpy as np
 
-from hashstream.hashers.posterior_steps import Discriminant, Map, Sums, leave_one_out
+from hashstream.hashers.posterior_steps import Discriminant, Map, Sums, leave_one_out, ranks
 
 HORIZONS = (inf, 8000.0, 4000.0, 2000.0, 1000.0)
 """From the longest to the shortest."""
@@ -94,8 +94,7 @@ class Watch:
         """With the predictions of rows that have not been learned; and for each row 1 where the current horizon is
         wrong, 0 where it is right, and -1 where the row is not tested."""
         wrong = np.full(len(numbers), NO_TEST, np.int8)
-        rank = np.full(1 + max(int(numbers.max()), int(self.known.max(initial=0))), -1)
-        rank[self.known] = np.arange(len(self.known))
+        rank = ranks(self.known, 1 + max(int(numbers.max()), int(self.known.max(initial=0))))
         tested = np.flatnonzero(rank[numbers] >= 0)
         if not self.rules or not len(tested):
             return self, wrong
@@ -118,8 +117,7 @@ class Watch:
         classes = int(numbers.max()) + 1
         own = Sums.of(Z, numbers, weights, classes)
         known = np.intersect1d(self.known, np.flatnonzero(own.weights >= KNOWN))
-        rank = np.full(classes, -1)
-        rank[known] = np.arange(len(known))
+        rank = ranks(known, classes)
         rows = np.flatnonzero((rank[numbers] >= 0) & (wrong != NO_TEST))
         if len(known) < 2 or not len(rows):
             return False

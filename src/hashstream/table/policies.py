@@ -54,7 +54,7 @@ class Facts:
     bulk: Encoder | None
     sample: Sample
     memory: Mapping[str, Any]
-    items: int = 0
+    items: int
 
     def count(self, name: str) -> int:
         """A number that was remembered, 0 where there is none."""

@@ -75,7 +75,7 @@ def pairs_of(features: int, seed: int) -> np.ndarray:
 
 
 def turned(X: np.ndarray, pairs: np.ndarray, angles: np.ndarray) -> np.ndarray:
-    """X (n, d), a copy of which nobody else has, with each pair of features rotated in place by the row's angle.
+    """X (n, d), changed in place: each pair of features rotated by the row's angle.
 
     >>> turned(np.array([[1.0, 5.0, 0.0]]), np.array([[0], [2]]), np.array([np.pi / 2])).round(6)
     array([[0., 5., 1.]])
