@@ -22,6 +22,7 @@ from benchmarks.harness import console
 from hashstream.evaluate import Job, JobProgress
 from hashstream.evaluate.job import run_job
 from hashstream.evaluate.protocols import Drift, Paper, PreparedDataset, Protocol
+from hashstream.evaluate.protocols.drift import SOON, change_of
 from hashstream.hashers import posterior_steps as steps
 from hashstream.hashers.posterior_functions import Functions
 from hashstream.terminal import watch_jobs
@@ -92,11 +93,10 @@ def ablation(data: PreparedDataset, quick: bool) -> bool:
     for r in bits:
         show_paper(found, r, runs, end)
     points = drift.points(data)
-    middle = (len(points) - 1) // 2
+    at = points.index(change_of(points))
     if quick:
-        points = points[middle - 1 : middle + 2]  # the change is in the middle of these, too
-        middle = 1
-    found = measured(DRIFT_VARIANTS, data, drift, points[middle:], bits, runs)
+        points, at = points[at - 1 : at + SOON + 2], 1  # which has the change at the same place
+    found = measured(DRIFT_VARIANTS, data, drift, points[at:], bits, runs)
     return show_drift(found, drift, points, bits, runs) or quick  # which may end before any recovery
 
 
@@ -150,7 +150,7 @@ def show_paper(found: Found, bits: int, runs: int, end: int) -> None:
 
 def show_drift(found: Found, drift: Drift, points: tuple[int, ...], bits: tuple[int, ...], runs: int) -> bool:
     """Print the recovery; True where it takes fewer rows with the watch. Without an end, it takes infinitely many."""
-    change, end = points[(len(points) - 1) // 2], points[-1]
+    change, end = change_of(points), points[-1]
     title = f"Drift: the features change after {change:,} rows, {runs} runs"
     table = Table(title=title, title_justify="left")
     table.add_column("left out")

@@ -176,15 +176,17 @@ def test_drift(data: protocols.PreparedDataset, share: float) -> None:
 @pytest.mark.parametrize(
     ("curve", "rows"),
     [
-        ({10: 0.5, 20: 1.0, 30: 0.6, 40: 1.0}, 18.75),  # 0.95 lies 35/40 of the way from 0.6 to 1.0
-        ({10: 0.5, 20: 1.0, 30: 0.95, 40: 0.1}, 10.0),
-        ({10: 0.5, 20: 1.0, 30: 0.6, 40: 0.94}, np.nan),
+        ({22: 0.3, 24: 0.4, 27: 0.5, 30: 0.6, 40: 1.0}, 18.75),  # 0.95 lies 35/40 of the way from 0.6 to 1.0
+        ({22: 0.3, 24: 0.9, 27: 1.0, 30: 0.6, 40: 1.0}, 5.5),  # the first time, half-way from 24 to 27
+        ({22: 0.3, 24: 0.4, 27: 0.5, 30: 0.95, 40: 0.1}, 10.0),
+        ({22: 0.3, 24: 0.4, 27: 0.5, 30: 0.6, 40: 0.94}, np.nan),
     ],
 )
 def test_recovery(curve: dict[int, float], rows: float) -> None:
-    found = Drift().run_metrics({"mAP": curve, "moved mAP": {20: 0.2}}, [10, 20, 30, 40])
+    curve, points = {10: 0.5, 20: 1.0, **curve}, [10, 20, 22, 24, 27, 30, 40]
+    found = Drift().run_metrics({"mAP": curve, "moved mAP": {20: 0.2}}, points)
     assert found["recovery_rows"] == pytest.approx(rows, nan_ok=True)
-    unmoved = Drift().run_metrics({"mAP": curve, "moved mAP": {20: 0.97}}, [10, 20, 30, 40])
+    unmoved = Drift().run_metrics({"mAP": curve, "moved mAP": {20: 0.97}}, points)
     assert unmoved["recovery_rows"] == 0
 
 
@@ -284,6 +286,11 @@ def test_data_sets_that_are_too_small_for_a_question(data: protocols.PreparedDat
         ClassIncremental().points(short)
     with pytest.raises(ValueError, match="at least two checkpoints"):
         Drift().task(short, 0)
+    dense = protocols.PreparedDataset(
+        "dense", data.X, data.y, protocols.Setting(per_class=8, stream=9, every=3)
+    )
+    with pytest.raises(ValueError, match="more than 3 rows between checkpoints, not 3"):
+        Drift().points(dense)
     with pytest.raises(ValueError, match="before"):
         ClassIncremental().task(data, 0).judge(Recorder(), 10)
 

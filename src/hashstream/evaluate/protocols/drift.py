@@ -16,6 +16,8 @@ RADIUS, K = (2,), (10, 100)
 AT_ONCE = 4096  # rows whose features are permuted at a time
 RECOVERED = 0.95
 """The share of its former mAP at which a method has recovered."""
+SOON = 3
+"""Checkpoints more, between the change and the one after it: most methods that recover do it there."""
 
 
 @dataclass(frozen=True)
@@ -27,7 +29,8 @@ class Drift(Protocol):
     classes instead would not do: codes that separate the clusters would still separate them.)
 
     Queries and database always have the current features. The change comes at the middle checkpoint: "mAP" there is
-    with the features before it, "moved mAP" with the features after it, both with the same hash functions.
+    with the features before it, "moved mAP" with the features after it, both with the same hash functions. The way from
+    there to the next checkpoint is measured in four steps.
     """
 
     kind = "drift"
@@ -44,6 +47,25 @@ class Drift(Protocol):
 
     def metrics(self) -> tuple[str, ...]:
         return ("mAP", "precision@H2", "precision@10", "precision@100", "encode_seconds", "train_seconds")
+
+    def points(self, data: PreparedDataset) -> tuple[int, ...]:
+        """The setting's checkpoints, and more of them after the change.
+
+        >>> from hashstream import datasets
+        >>> Drift().points(PreparedDataset.of(datasets.load("digits")))[6:13]
+        (700, 800, 825, 850, 875, 900, 1000)
+        """
+        usual = data.setting.checkpoints
+        if len(usual) < 2:
+            raise ValueError(
+                "drift needs at least two checkpoints: one before the features change, and one after"
+            )
+        middle = (len(usual) - 1) // 2
+        change, after = usual[middle : middle + 2]
+        if after - change <= SOON:
+            raise ValueError(f"drift needs more than {SOON} rows between checkpoints, not {after - change}")
+        soon = tuple(change + (after - change) * i // (SOON + 1) for i in range(1, SOON + 1))
+        return (*usual[: middle + 1], *soon, *usual[middle + 1 :])
 
     def task(self, data: PreparedDataset, seed: int, *, ties: Ties = "paper") -> Task:
         split, change = data.split(seed), change_of(self.points(data))
@@ -99,12 +121,8 @@ class Drift(Protocol):
 
 
 def change_of(points: Sequence[int]) -> int:
-    """The checkpoint after which the features change: the middle one, the earlier of two."""
-    if len(points) < 2:
-        raise ValueError(
-            "drift needs at least two checkpoints: one before the features change, and one after"
-        )
-    return points[(len(points) - 1) // 2]
+    """The checkpoint after which the features change: the middle one of the setting's, the earlier of two."""
+    return points[(len(points) - SOON - 1) // 2]
 
 
 def crossing(path: Sequence[tuple[int, float]], wanted: float) -> float:
