@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import time
+from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from pathlib import Path
+from threading import Barrier
 from typing import Any
 
 import numpy as np
@@ -15,6 +18,7 @@ from tests.table.filled_table import as_if_killed
 import hashstream as hs
 from hashstream import PosteriorHash
 from hashstream.checks import CHECKS, check_hasher, class_stream, state_of
+from hashstream.hashers.posterior_functions import Functions, Snapshot
 from hashstream.hashers.serialization import encoder_from_bytes, encoder_to_bytes, from_bytes, to_bytes
 
 X, Y = class_stream(n=4000)
@@ -263,6 +267,27 @@ def test_codes_are_the_same_whenever_they_are_asked_for() -> None:
     assert np.array_equal(again.transform(X), asked.transform(X))
     other = small(random_state=1).partial_fit(X, Y)
     assert not np.array_equal(other.transform(X), asked.transform(X))
+
+
+def test_functions_are_computed_once_by_all_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+    hasher, calls, compute = small().partial_fit(X, Y), [], Snapshot.functions
+    together = Barrier(4)
+
+    def counted(snapshot: Snapshot) -> Functions:
+        calls.append(snapshot)
+        time.sleep(0.05)  # the others ask meanwhile
+        return compute(snapshot)
+
+    def encoded(view: PosteriorHash) -> np.ndarray:
+        together.wait()
+        return view.transform(X[:50])
+
+    monkeypatch.setattr(Snapshot, "functions", counted)
+    with ThreadPoolExecutor(4) as pool:
+        codes = list(pool.map(encoded, [hasher] * 4))
+    assert len(calls) == 1
+    for other in codes[1:]:
+        np.testing.assert_array_equal(other, codes[0])
 
 
 def test_an_encoder_stays_as_it_was() -> None:

@@ -13,7 +13,7 @@ from scipy.linalg import cholesky, qr
 from hashstream.hashers import posterior_steps as steps
 from hashstream.hashers.kernels.posterior import diffuse
 from hashstream.hashers.posterior_steps import Map, Sums
-from hashstream.hashers.threads import on_one_thread
+from hashstream.hashers.threads import lock_of, on_one_thread
 
 __all__ = ["Functions", "LateFunctions", "Rows", "Snapshot", "generators"]
 
@@ -177,18 +177,19 @@ def generators(seed: int) -> list[np.random.Generator]:
 
 
 class LateFunctions:
-    """Functions that are computed when they are first asked for, by whichever view of the hasher."""
+    """Functions that are computed once, when they are first asked for, by whichever view of the hasher."""
 
     def __init__(self, snapshot: Snapshot) -> None:
         self.snapshot: Snapshot | None = snapshot
         self.found: Functions | None = None
 
     def get(self) -> Functions:
-        snapshot = self.snapshot
-        if snapshot is not None:
-            self.found = on_one_thread(snapshot.functions)
-            self.snapshot = None
-        assert self.found is not None
+        if self.found is None:
+            with lock_of(self):  # others that ask meanwhile wait: it may take seconds
+                if self.found is None:
+                    assert self.snapshot is not None
+                    self.found = on_one_thread(self.snapshot.functions)
+                    self.snapshot = None
         return self.found
 
 
