@@ -64,7 +64,7 @@ def no_feedback(T: np.ndarray) -> np.ndarray:
     return np.zeros((T.shape[1], T.shape[1]))
 
 
-ONE_RUNG = (1.0, 0.0)
+ONE_ROUNDING = (1.0, 0.0)
 WHOLE = "nothing"
 VARIANTS = {
     WHOLE: Variant(),
@@ -72,8 +72,8 @@ VARIANTS = {
     "the softmax": Variant(replaced=((Functions, "values", signs_of_logits),)),
     "the dither": Variant(replaced=((steps, "dither", no_dither),)),
     "error diffusion": Variant(replaced=((steps, "feedback", no_feedback),)),
-    "the choice of a rung": Variant(
-        replaced=((steps, "RUNGS", (ONE_RUNG,)), (steps, "FIRST_RUNG", ONE_RUNG))
+    "the choice of a rounding": Variant(
+        replaced=((steps, "ROUNDINGS", (ONE_ROUNDING,)), (steps, "FIRST_ROUNDING", ONE_ROUNDING))
     ),
     # A step of 1 goes nowhere. 100, from which the choice begins, is often chosen: a guess would be another one.
     "the choice of the ridge (1,000)": Variant(

@@ -83,16 +83,16 @@ def test_codes_follow_the_dither_only_where_there_is_one(
 def test_without_a_choice_the_posterior_is_neither_sharpened_nor_clipped(
     noisy_digits: tuple[np.ndarray, np.ndarray], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    rungs, choose = set(), steps.choose
+    roundings, choose = set(), steps.choose
 
     def recorded(*given: object) -> steps.Choice:
         found: steps.Choice = choose(*given)  # type: ignore[arg-type]
-        rungs.add(found.rung)
+        roundings.add(found.rounding)
         return found
 
     monkeypatch.setattr(steps, "choose", recorded)
-    bits(VARIANTS["the choice of a rung"], *noisy_digits)
-    assert rungs == {(1.0, 0.0)}
+    bits(VARIANTS["the choice of a rounding"], *noisy_digits)
+    assert roundings == {(1.0, 0.0)}
 
 
 def test_without_error_diffusion_bits_depend_on_no_other_bit(

@@ -74,7 +74,7 @@ def test_shapes_of_the_map(d: int) -> None:
     assert (drawn.reduction is None, drawn.basis is None) == (d <= 1536, d <= 128)
     assert drawn.size == linear + 30
     Y = drawn.rows(X)
-    S = drawn.shadow(Y)
+    S = drawn.coordinates(Y)
     Z = drawn.features(Y, extra=3)
     assert Z.shape == (93, drawn.size)
     assert Z.dtype == np.float32
@@ -458,16 +458,16 @@ def test_ranking_is_mean_average_precision() -> None:
 
 
 @pytest.mark.parametrize("noise", [0.3, 3.0])
-def test_the_chosen_rung_is_the_best(noise: float) -> None:
-    """Scores of all rungs by `retrieval`, of rows that were not learned."""
+def test_the_chosen_rounding_is_the_best(noise: float) -> None:
+    """Scores of all roundings by `retrieval`, of rows that were not learned."""
     rng = np.random.default_rng(0)
     own, T = rng.integers(6, size=400), codewords(6, 16)
     G = 3 * np.eye(6)[own] + noise * rng.standard_normal((400, 6))
     u = rng.uniform(-1, 1, (400, 16))
-    chosen = steps.choose_rung(G, G, own, np.zeros(400, bool), T, u, 0.0, rng)
+    chosen = steps.choose_rounding(G, G, own, np.zeros(400, bool), T, u, 0.0, rng)
 
-    def score(rung: tuple[float, float]) -> float:
-        t, lo = rung
+    def score(rounding: tuple[float, float]) -> float:
+        t, lo = rounding
         means = steps.mean_bits(G if np.isinf(t) else t * G, T.astype(float), steps.gain_of(lo), np.isinf(t))
         bits = kernels.diffuse(means, u, steps.feedback(T)) > 0
         codes = np.packbits(bits, axis=1)
@@ -477,9 +477,9 @@ def test_the_chosen_rung_is_the_best(noise: float) -> None:
             total += (found["mAP"] + found["precision@3"] + found["precision@H2"] / 2) / 2
         return total
 
-    scores = [score(rung) for rung in steps.RUNGS]
+    scores = [score(rounding) for rounding in steps.ROUNDINGS]
     assert len(set(np.round(scores, 6))) > 5
-    assert scores[steps.RUNGS.index(chosen)] >= max(scores) - steps.TOLERANCE
+    assert scores[steps.ROUNDINGS.index(chosen)] >= max(scores) - steps.TOLERANCE
 
 
 def test_few_rows_or_one_class_take_the_usual_settings() -> None:
@@ -493,4 +493,4 @@ def test_few_rows_or_one_class_take_the_usual_settings() -> None:
     found = steps.choose(
         fit, np.ones(3), codewords(3, 8), sample, np.zeros((15, 8)), 0.5, np.random.default_rng(0)
     )
-    assert (found.tau, found.rung) == (1.0, steps.FIRST_RUNG)
+    assert (found.tau, found.rounding) == (1.0, steps.FIRST_ROUNDING)

@@ -126,7 +126,7 @@ class Snapshot:
         known = np.flatnonzero(sums.weights > 0)
         weights, means, scatter = sums.weights[known], sums.means[known].astype(np.float64), sums.matrix()
         T, own = self.codewords[known], steps.ranks(known, len(sums.weights))[rows.numbers]
-        S = drawn.shadow(Y).astype(np.float64)
+        S = drawn.coordinates(Y).astype(np.float64)
         directions, centre = _dither_directions(S, rows.weights, T.shape[1], for_dither)
         usable = for_choice.permutation(np.flatnonzero(weights[own] > rows.weights * (1 + 1e-9)))
         chosen = steps.choose(
@@ -138,7 +138,7 @@ class Snapshot:
             self.openness,
             for_choice,
         )
-        (t, lo), found, dtype = chosen.rung, chosen.discriminant, Y.dtype
+        (t, lo), found, dtype = chosen.rounding, chosen.discriminant, Y.dtype
         scale = chosen.tau * found.freedom * (1 if isinf(t) else t)
         W = found.W if rotation is None else rotation @ found.W
         return Functions(

@@ -60,21 +60,21 @@ error of the bits so far, as in half-toning, and makes the distance nearer to it
 independent, and the derivation is a heuristic.
 
 **5. The choice of settings.** How sharp the posterior is before it is rounded is a trade: soft codes rank unsure rows
-well, hard ones find more within a small radius. A *rung* (t, lo) takes p to softmax(t tau G), and rounds what is within
-lo of certain to certain: M to clip(M / (1 - 2 lo), -1, 1). The sample's own rows ask each other, one half the other, in
-two worlds: as they are, and with a third of the classes (each third in turn) taken out of the posterior, as if these
-had never been taught. The rung is the one with the best mean average precision + precision at 3 + half the precision
-within radius 2 in the first world, plus `openness` times the same in the second. The ridge is found before, by steps of
-sqrt(10) from 100 to the one whose posterior, squared to be as sharp as codes are, ranks the sample best. Half the rows
-that are searched have their in-sample posterior, as most rows that are searched have been learned. With fewer than 20
-rows nothing is chosen.
+well, hard ones find more within a small radius. A *rounding* (t, lo) takes p to softmax(t tau G), and rounds what is
+within lo of certain to certain: M to clip(M / (1 - 2 lo), -1, 1). The sample's own rows ask each other, one half the
+other, in two worlds: as they are, and with a third of the classes (each third in turn) taken out of the posterior, as
+if these had never been taught. The rounding is the one with the best mean average precision + precision at 3 + half the
+precision within radius 2 in the first world, plus `openness` times the same in the second. The ridge is found before,
+by steps of sqrt(10) from 100 to the one whose posterior, squared to be as sharp as codes are, ranks the sample best.
+Half the rows that are searched have their in-sample posterior, as most rows that are searched have been learned. With
+fewer than 20 rows nothing is chosen.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from math import inf, sqrt
+from math import cosh, inf, sinh, sqrt
 
 import numpy as np
 from numpy.linalg import LinAlgError, cholesky
@@ -89,19 +89,19 @@ MOST_LINEAR, REDUCED = 1536, 1024
 FEW_FEATURES, PRINCIPAL = 128, 64
 RIDGE, RIDGE_STEP, MOST_STEPS = 100.0, sqrt(10), 8
 TEMPERATURES = (0.003, 10.0)
-RUNGS = (
+ROUNDINGS = (
     (inf, 0.0), (8.0, 0.0), (4.0, 0.0), (2.8, 0.0), (2.0, 0.1), (2.0, 0.0), (1.4, 0.1), (1.4, 0.0), (1.0, 0.3),
     (1.0, 0.1), (1.0, 0.03), (0.7, 0.3), (0.7, 0.2), (0.7, 0.1), (0.5, 0.3), (0.5, 0.2), (0.5, 0.1), (0.35, 0.1),
     (0.25, 0.1),
 )  # fmt: skip
 """(t, lo), from hard to soft."""
-FIRST_RUNG = (2.8, 0.0)
+FIRST_ROUNDING = (2.8, 0.0)
 """Before there are rows enough to choose."""
 LEAST_ROWS = 20
 HIDDEN = 3
 """Parts of the classes, each of which is taken out of the posterior in turn, for the second world."""
 TOLERANCE = 1e-3
-"""Scores that differ by less are equal: the softest rung, or the ridge tried first, is taken."""
+"""Scores that differ by less are equal: the softest rounding, or the ridge tried first, is taken."""
 
 
 # ---- 1. the map
@@ -154,7 +154,7 @@ class Map:
         D *= scale
         return D if self.reduction is None else D @ self.reduction
 
-    def shadow(self, Y: np.ndarray) -> np.ndarray:
+    def coordinates(self, Y: np.ndarray) -> np.ndarray:
         """S of each y, (n, q)."""
         return Y if self.basis is None else Y @ self.basis
 
@@ -167,7 +167,7 @@ class Map:
         """z of each y, (n + extra, m); the last `extra` rows are not set."""
         Z = np.empty((len(Y) + extra, self.size), Y.dtype)
         Z[: len(Y), : Y.shape[1]] = Y
-        Z[: len(Y), Y.shape[1] :] = self.random(self.shadow(Y))
+        Z[: len(Y), Y.shape[1] :] = self.random(self.coordinates(Y))
         return Z
 
 
@@ -427,7 +427,11 @@ def next_codeword(T: np.ndarray, n_bits: int, rng: np.random.Generator) -> np.nd
     for i in np.argsort(energies, kind="stable")[: 1 if many else 4 if n_bits > 8 else 32]:
         t, distance, energy = drawn[i].copy(), distances[i], energies[i]
         for _ in range(4 if many else 20):
-            flipped = np.exp(-10 / n_bits * (distance[:, None] + T * t)).sum(axis=0)
+            if many:  # the same but for the last digits, without an exponential for each bit
+                near = np.exp(-10 / n_bits * distance)
+                flipped = cosh(10 / n_bits) * near.sum() - sinh(10 / n_bits) * t * (near @ T)
+            else:
+                flipped = np.exp(-10 / n_bits * (distance[:, None] + T * t)).sum(axis=0)
             k = int(flipped.argmin())
             if flipped[k] >= energy - 1e-12:
                 break
@@ -470,10 +474,10 @@ def gain_of(lo: float) -> float:
 
 @dataclass(frozen=True)
 class Choice:
-    """tau and rung, and the discriminant of the ridge."""
+    """tau and rounding, and the discriminant of the ridge."""
 
     tau: float
-    rung: tuple[float, float]
+    rounding: tuple[float, float]
     discriminant: Discriminant
 
 
@@ -492,7 +496,7 @@ def choose(
     """
     Z, own, row_weights = sample
     if len(T) < 2 or len(own) < LEAST_ROWS:
-        return Choice(1.0, FIRST_RUNG, fit(RIDGE))
+        return Choice(1.0, FIRST_ROUNDING, fit(RIDGE))
     learned = np.arange(len(own)) // 2 % 2 == 0
     scores: dict[int, float] = {}  # by the number of steps from RIDGE
     best = 0
@@ -519,11 +523,11 @@ def choose(
         scores.clear()
         score(best)
     _, discriminant, G, within, tau = held[0]
-    rung = choose_rung(tau * G, tau * within, own, learned, T, u, openness, rng)
-    return Choice(tau, rung, discriminant)
+    rounding = choose_rounding(tau * G, tau * within, own, learned, T, u, openness, rng)
+    return Choice(tau, rounding, discriminant)
 
 
-def choose_rung(
+def choose_rounding(
     G: np.ndarray,
     within: np.ndarray,
     own: np.ndarray,
@@ -533,28 +537,28 @@ def choose_rung(
     openness: float,
     rng: np.random.Generator,
 ) -> tuple[float, float]:
-    """The rung of best score; G, within: tau times the logits of the sample without and with each row."""
-    scores = _rung_scores(G, within, own, learned, T, u)
+    """The rounding of best score; G, within: tau times the logits of the sample without and with each row."""
+    scores = _rounding_scores(G, within, own, learned, T, u)
     if openness > 0 and len(T) > 2:
         part = rng.permutation(len(T)) % HIDDEN
         for one in range(HIDDEN):
             kept = part != one
-            scores = scores + openness / HIDDEN * _rung_scores(
+            scores = scores + openness / HIDDEN * _rounding_scores(
                 G[:, kept], within[:, kept], own, learned & kept[own], T[kept], u
             )
-    return RUNGS[int(np.flatnonzero(scores >= scores.max() - TOLERANCE)[-1])]
+    return ROUNDINGS[int(np.flatnonzero(scores >= scores.max() - TOLERANCE)[-1])]
 
 
-def _rung_scores(
+def _rounding_scores(
     G: np.ndarray, within: np.ndarray, own: np.ndarray, learned: np.ndarray, T: np.ndarray, u: np.ndarray
 ) -> np.ndarray:
-    """mAP + precision@3 + precision@H2 / 2 of each rung: even rows of the sample ask odd ones, and odd ones even."""
+    """mAP + precision@3 + precision@H2 / 2 of each rounding: even rows of the sample ask odd ones, odd ask even."""
     rows, n = np.flatnonzero(learned), len(own)
     logits = np.concatenate([G, within[rows]])
     floats = T.astype(logits.dtype)
     U, K = np.concatenate([u, u[rows]]), feedback(T)
-    scores = np.zeros(len(RUNGS))
-    for i, (t, lo) in enumerate(RUNGS):
+    scores = np.zeros(len(ROUNDINGS))
+    for i, (t, lo) in enumerate(ROUNDINGS):
         hard = t == inf
         both = diffuse(mean_bits(logits if hard else t * logits, floats, gain_of(lo), hard), U, K) > 0
         asked = np.where(both[:n], 1, -1).astype(np.float32)

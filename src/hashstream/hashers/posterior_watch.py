@@ -39,7 +39,7 @@ NO_TEST = -1
 def few_features(drawn: Map, Y: np.ndarray) -> np.ndarray:
     """Features of each y for the watch, (n, p): evenly spaced linear ones and the first random ones."""
     linear = Y[:, np.linspace(0, Y.shape[1] - 1, min(FEATURES, Y.shape[1])).astype(np.intp)]
-    H = drawn.shadow(Y) @ drawn.directions[:, :FEATURES]
+    H = drawn.coordinates(Y) @ drawn.directions[:, :FEATURES]
     return np.concatenate([linear, np.maximum(H, 0, out=H)], axis=1)
 
 
