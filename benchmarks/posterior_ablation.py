@@ -23,7 +23,7 @@ from hashstream import datasets
 from hashstream.evaluate import Job, JobProgress
 from hashstream.evaluate.job import run_job
 from hashstream.evaluate.protocols import Drift, Paper, PreparedDataset, Protocol
-from hashstream.evaluate.protocols.drift import SOON, change_of
+from hashstream.evaluate.protocols.drift import STEPS, change_of
 from hashstream.hashers import posterior_steps as steps
 from hashstream.hashers.posterior_functions import Functions
 from hashstream.terminal import watch_jobs
@@ -100,9 +100,8 @@ def ablation(data: PreparedDataset, quick: bool) -> bool:
             show_paper(found, f"Left out in turn, {name}, {r} bits, {end:,} rows, {runs} runs", r, end)
     points = drift.points(data)
     at = points.index(change_of(points))
-    if quick:
-        points, at = points[at - 1 : at + SOON + 2], 1  # which has the change at the same place
-    found = measured(DRIFT_VARIANTS, data, drift, points[at:], bits, runs)
+    points = points[at : at + STEPS + 1] if quick else points[at:]
+    found = measured(DRIFT_VARIANTS, data, drift, points, bits, runs)
     return show_drift(found, drift, points, bits, runs) or quick  # which may end before any recovery
 
 
@@ -156,7 +155,7 @@ def show_paper(found: Found, title: str, bits: int, end: int) -> None:
 
 def show_drift(found: Found, drift: Drift, points: tuple[int, ...], bits: tuple[int, ...], runs: int) -> bool:
     """Print the recovery; True where it takes fewer rows with the watch. Without an end, it takes infinitely many."""
-    change, end = change_of(points), points[-1]
+    change, end = points[0], points[-1]
     title = f"Drift: the features change after {change:,} rows, {runs} runs"
     table = Table(title=title, title_justify="left")
     table.add_column("left out")

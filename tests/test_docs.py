@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from benchmarks import which
 from typer.testing import CliRunner
 
 from hashstream import cli
@@ -50,6 +51,14 @@ def headings(page: Path) -> set[str]:
     """The anchors of a page's headings, as GitHub makes them."""
     found = re.findall(r"^#+ (.+)$", page.read_text(), flags=re.MULTILINE)
     return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in found}
+
+
+def test_tables_of_methods_are_those_of_the_measured_rows() -> None:
+    """Otherwise run `python -m benchmarks.which`."""
+    page = (ROOT / "docs/which-method.md").read_text()
+    assert set(re.findall(r"<!-- table (\S+) -->", page)) == set(which.TABLES)
+    assert which.which_method(page) == page
+    assert which.which() == (ROOT / "docs/results/which.md").read_text()
 
 
 def test_every_page_is_in_the_index() -> None:

@@ -16,8 +16,9 @@ RADIUS, K = (2,), (10, 100)
 AT_ONCE = 4096  # rows whose features are permuted at a time
 RECOVERED = 0.95
 """The share of its former mAP at which a method has recovered."""
-SOON = 3
-"""Checkpoints more, between the change and the one after it: most methods that recover do it there."""
+STEPS, LEAST_STEP = 4, 100
+"""Steps from the change to the next checkpoint: methods that recover often do it there. Shorter ones are not taken: a
+checkpoint also ends a batch."""
 
 
 @dataclass(frozen=True)
@@ -30,7 +31,7 @@ class Drift(Protocol):
 
     Queries and database always have the current features. The change comes at the middle checkpoint: "mAP" there is
     with the features before it, "moved mAP" with the features after it, both with the same hash functions. The way from
-    there to the next checkpoint is measured in four steps.
+    there to the next checkpoint is measured in four steps, if these are of at least 100 rows.
     """
 
     kind = "drift"
@@ -49,23 +50,16 @@ class Drift(Protocol):
         return ("mAP", "precision@H2", "precision@10", "precision@100", "encode_seconds", "train_seconds")
 
     def points(self, data: PreparedDataset) -> tuple[int, ...]:
-        """The setting's checkpoints, and more of them after the change.
-
-        >>> from hashstream import datasets
-        >>> Drift().points(PreparedDataset.of(datasets.load("digits")))[6:13]
-        (700, 800, 825, 850, 875, 900, 1000)
-        """
+        """The setting's checkpoints, and more of them after the change."""
         usual = data.setting.checkpoints
         if len(usual) < 2:
             raise ValueError(
                 "drift needs at least two checkpoints: one before the features change, and one after"
             )
-        middle = (len(usual) - 1) // 2
-        change, after = usual[middle : middle + 2]
-        if after - change <= SOON:
-            raise ValueError(f"drift needs more than {SOON} rows between checkpoints, not {after - change}")
-        soon = tuple(change + (after - change) * i // (SOON + 1) for i in range(1, SOON + 1))
-        return (*usual[: middle + 1], *soon, *usual[middle + 1 :])
+        change = change_of(usual)
+        step = (usual[usual.index(change) + 1] - change) // STEPS
+        soon = range(change + step, change + STEPS * step, step) if step >= LEAST_STEP else ()
+        return tuple(sorted({*usual, *soon}))
 
     def task(self, data: PreparedDataset, seed: int, *, ties: Ties = "paper") -> Task:
         split, change = data.split(seed), change_of(self.points(data))
@@ -106,8 +100,8 @@ class Drift(Protocol):
 
     def run_metrics(self, curves: Curves, points: Sequence[int]) -> dict[str, float]:
         """Rows after the change until mAP is back at 95 % of its former value, interpolated between checkpoints."""
-        change, curve = change_of(points), curves["mAP"]
-        path = [(change, curves["moved mAP"][change]), *((n, curve[n]) for n in points if n > change)]
+        ((change, moved),), curve = curves["moved mAP"].items(), curves["mAP"]
+        path = [(change, moved), *((n, curve[n]) for n in points if n > change)]
         return {"recovery_rows": crossing(path, RECOVERED * curve[change]) - change}
 
     def _source(self, features: int, seed: int) -> np.ndarray:
@@ -121,8 +115,13 @@ class Drift(Protocol):
 
 
 def change_of(points: Sequence[int]) -> int:
-    """The checkpoint after which the features change: the middle one of the setting's, the earlier of two."""
-    return points[(len(points) - SOON - 1) // 2]
+    """The checkpoint after which the features change: the middle one of those at equal distances, the earlier of two.
+
+    >>> change_of([2000, 4000, 6000, 8000]), change_of([2000, 4000, 4500, 5000, 5500, 6000, 8000])
+    (4000, 4000)
+    """
+    usual = [n for n in points if n % points[0] == 0 or n == points[-1]]
+    return usual[(len(usual) - 1) // 2]
 
 
 def crossing(path: Sequence[tuple[int, float]], wanted: float) -> float:
