@@ -110,6 +110,17 @@ def test_digits() -> None:
     assert ours > digits_score(hs.LSH(32, random_state=0)) + 0.3
 
 
+@pytest.mark.parametrize(("wrong", "least"), [(0.2, 0.93), (0.4, 0.88)])
+def test_wrong_labels_are_not_learned_by_heart(wrong: float, least: float) -> None:
+    rows, labels = digits()
+    rng = np.random.default_rng(0)
+    given = np.where(
+        rng.random(1400) < wrong, (labels[:1400] + rng.integers(1, 10, 1400)) % 10, labels[:1400]
+    )
+    hasher = PosteriorHash(32, random_state=0).partial_fit(rows[:1400], given)
+    assert precision(hasher, (rows[:1400], labels[:1400]), (rows[1400:], labels[1400:])) > least
+
+
 @pytest.mark.parametrize("width", [0, 128])
 def test_class_by_class_is_close_to_shuffled(width: int) -> None:
     shuffled = digits_score(PosteriorHash(32, width=width, random_state=0))

@@ -482,6 +482,22 @@ def test_the_chosen_rounding_is_the_best(noise: float) -> None:
     assert scores[steps.ROUNDINGS.index(chosen)] >= max(scores) - steps.TOLERANCE
 
 
+@pytest.mark.parametrize(
+    ("right", "wrong_labels", "found"),
+    [(0.99, 0.0, False), (0.5, 0.0, False), (0.95, 0.2, True), (0.95, 0.4, True), (0.5, 0.2, False)],
+)
+def test_wrong_labels_are_told_from_hard_classes(right: float, wrong_labels: float, found: bool) -> None:
+    """Predictions are right with probability `right`, and the more certain ones always."""
+    rng = np.random.default_rng(0)
+    n, classes = 1000, 10
+    true = rng.integers(classes, size=n)
+    certain = rng.random(n)
+    predicted = np.where(certain < 1 - right, (true + rng.integers(1, classes, n)) % classes, true)
+    G = 8 * certain[:, None] * np.eye(classes)[predicted]
+    own = np.where(rng.random(n) < wrong_labels, (true + rng.integers(1, classes, n)) % classes, true)
+    assert steps.mislabelled(G, own) == found
+
+
 def test_few_rows_or_one_class_take_the_usual_settings() -> None:
     Z, numbers, weights = labelled(n=15, classes=4)
     _, means, scatter = direct(Z, numbers, weights, 3)

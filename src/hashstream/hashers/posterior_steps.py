@@ -66,8 +66,11 @@ other, in two worlds: as they are, and with a third of the classes (each third i
 if these had never been taught. The rounding is the one with the best mean average precision + precision at 3 + half the
 precision within radius 2 in the first world, plus `openness` times the same in the second. The ridge is found before,
 by steps of sqrt(10) from 100 to the one whose posterior, squared to be as sharp as codes are, ranks the sample best.
-Half the rows that are searched have their in-sample posterior, as most rows that are searched have been learned. With
-fewer than 20 rows nothing is chosen.
+Half the rows that are searched have their in-sample posterior, as most rows that are searched have been learned. Not so
+where predictions are right more often than labels: a model that knows wrong labels by heart is no better for it. Where
+a share e of the labels is wrong, predictions that are right with probability a agree with (1 - e) a of them; e is the
+share of labels that differ from the most certain fifth of the predictions, which are right even where classes are hard.
+With fewer than 20 rows nothing is chosen.
 """
 
 from __future__ import annotations
@@ -100,6 +103,8 @@ FIRST_ROUNDING = (2.8, 0.0)
 LEAST_ROWS = 20
 HIDDEN = 3
 """Parts of the classes, each of which is taken out of the posterior in turn, for the second world."""
+CERTAIN = 5
+"""The share of labels that are wrong is estimated by one in so many predictions, the most certain ones."""
 TOLERANCE = 1e-3
 """Scores that differ by less are equal: the softest rounding, or the ridge tried first, is taken."""
 
@@ -502,10 +507,13 @@ def choose(
     best = 0
 
     def score(step: int) -> float:
+        nonlocal learned
         if step not in scores:
             found = fit(RIDGE * RIDGE_STEP**step)
             G, within = leave_one_out(found, weights, Z, own, row_weights)
             tau = temperature(G, own)
+            if not scores and mislabelled(tau * G, own):
+                learned = np.zeros(len(own), bool)
             P = softmax(2 * tau * G)
             Q = np.where(learned[:, None], softmax(2 * tau * within), P)
             scores[step] = _ranking(P, Q, own)
@@ -514,6 +522,7 @@ def choose(
         return scores[step]
 
     held: list[tuple[int, Discriminant, np.ndarray, np.ndarray, float]] = []
+    score(best)
     while True:  # down or up while it gets better
         other = max((step for step in (best - 1, best + 1) if abs(step) <= MOST_STEPS), key=score)
         if score(other) <= score(best) + TOLERANCE:
@@ -525,6 +534,14 @@ def choose(
     _, discriminant, G, within, tau = held[0]
     rounding = choose_rounding(tau * G, tau * within, own, learned, T, u, openness, rng)
     return Choice(tau, rounding, discriminant)
+
+
+def mislabelled(G: np.ndarray, own: np.ndarray) -> bool:
+    """Whether predictions are right more often than labels, a > 1 - e; G: tau times the logits of the sample, each row
+    left out."""
+    agree = G.argmax(axis=1) == own
+    certain = np.argsort(-softmax(G).max(axis=1), kind="stable")[: max(1, len(own) // CERTAIN)]
+    return bool(agree.mean() > agree[certain].mean() ** 2)
 
 
 def choose_rounding(
