@@ -1,4 +1,4 @@
-"""`hashstream perf posterior`: the cost of PosteriorHash beside FCOH, searches during a solve, merging, an ablation.
+"""`hashstream perf posterior`: the cost of PosteriorHash compared with FCOH, searches during a solve, merging, an ablation.
 
 MNIST as in the paper, float32, one thread of BLAS. A *solve* computes the hash functions of a version from the sums; it
 is done when they are first asked for, so learning is timed without solves, with all of them, and a solve alone. One
@@ -172,9 +172,9 @@ def merge(data: PreparedDataset, quick: bool) -> bool:
     met = True
     for bits, scores in seen.items():
         sides = np.array(scores).T
-        difference = float((sides[2] - sides[1]).mean())
-        met &= abs(difference) < MERGED_WITHIN
-        table.add_row(str(bits), *map(spread, sides), f"{difference:+.4f}")
+        difference = sides[2] - sides[1]
+        met &= float(np.abs(difference).mean()) < MERGED_WITHIN
+        table.add_row(str(bits), *map(spread, sides), f"{difference.mean():+.4f}")
     console.print(table)
     return met
 

@@ -1,4 +1,4 @@
-"""A hasher that records what a protocol does with it, a small data set, and slow forms of the metrics."""
+"""A hasher that records what a protocol does with it, and slow forms of the metrics."""
 
 from __future__ import annotations
 

@@ -12,8 +12,9 @@ import pytest
 from odd_hashers import Moving
 from recorder import SEED, Recorder, mean_ap, rows_of, run_stream
 
-from hashstream import LSH, datasets, evaluate
+from hashstream import BSODH, LSH, datasets, evaluate
 from hashstream.evaluate import protocols
+from hashstream.evaluate.job import run_job
 from hashstream.evaluate.protocols import (
     Bursts,
     ClassIncremental,
@@ -179,7 +180,19 @@ def test_recovery_is_measured_in_small_steps(data: protocols.PreparedDataset) ->
     points = Drift().points(replace(data, setting=setting))
     assert points == (400, 800, 900, 1000, 1100, 1200, 1600)
     assert Drift().highlights(points)[0] == (800, "mAP")
-    assert Drift().points(data) == data.setting.checkpoints  # steps of fewer rows than a batch
+    assert Drift().cuts(data) == data.setting.checkpoints  # no batch is cut
+
+
+def test_small_steps_do_not_change_what_is_learned(data: protocols.PreparedDataset) -> None:
+    """Large batches would be cut by checkpoints after the change."""
+    job = evaluate.Job("BSODH", BSODH, 12, 0)
+    found = {}
+    for points in (Drift().points(data), data.setting.checkpoints):
+        rows = run_job(job, data, Drift(), points, "paper", lambda _: None)
+        found[points] = {row.n_train: row.scores["mAP"] for row in rows}
+    whole, usual = found.values()
+    assert len(whole) == len(usual) + 3
+    assert {n: whole[n] for n in usual} == usual
 
 
 @pytest.mark.parametrize(

@@ -111,7 +111,7 @@ def test_digits() -> None:
 
 
 @pytest.mark.parametrize(("wrong", "least"), [(0.2, 0.93), (0.4, 0.88)])
-def test_wrong_labels_are_not_learned_by_heart(wrong: float, least: float) -> None:
+def test_wrong_labels_are_not_memorised(wrong: float, least: float) -> None:
     rows, labels = digits()
     rng = np.random.default_rng(0)
     given = np.where(

@@ -76,7 +76,7 @@ def run_job(
 ) -> Iterator[Checkpoint]:
     """Stream a job's hasher through the protocol's task, and yield the checkpoints at `points`.
 
-    The stream is always cut at the protocol's own checkpoints, so a row of results always comes from the same model.
+    The stream is always cut at the protocol's `cuts`, so a row of results always comes from the same model.
 
     BLAS and OpenMP use one thread. Figures then depend neither on the number of cores (more threads sum in another
     order) nor on other processes, and times are those of one core.
@@ -84,7 +84,7 @@ def run_job(
     with threadpool_limits(1), _named(job):
         hasher = job.method(n_bits=job.bits, random_state=job.run, **job.settings)
         task = protocol.task(data, job.run, ties=ties)
-    checkpoints = run_stream(hasher, task, points, cuts=protocol.points(data), progress=progress)
+    checkpoints = run_stream(hasher, task, points, cuts=protocol.cuts(data), progress=progress)
     while True:
         with threadpool_limits(1), _named(job):  # no limit while the caller handles the checkpoint
             checkpoint = next(checkpoints, None)

@@ -87,7 +87,7 @@ class PosteriorHash(OnlineHasher):
     horizon_ : float
         About how many of the last rows count: infinite where nothing is forgotten.
     changes_ : int
-        How often the stream has changed all at once, so that all but the last rows was forgotten.
+        How often the stream has changed all at once, so that all but the last rows were forgotten.
 
     Notes
     -----
@@ -358,7 +358,7 @@ class PosteriorHash(OnlineHasher):
     # ---- change
 
     def _faded(self, sums: Sums, rows: Rows, wrong: np.ndarray) -> Sums:
-        """The sums (and the weights of the sample) as they should count beside the next block of rows y."""
+        """The sums (and the weights of the sample) as they should count together with the next block of rows y."""
         assert self._map is not None
         few = few_features(self._map, rows.values)
         watch = self._watch or Watch.empty(few.shape[1], few.dtype)

@@ -82,7 +82,7 @@ class Functions:
 
     @cached_property
     def _tables(self) -> tuple[np.ndarray, ...]:
-        """The linear weights, behind the basis where there is one; those of random features; codewords; feedback."""
+        """The basis, where there is one, and the linear weights; those of random features; codewords; feedback."""
         dtype, basis, linear = (
             self.weights.dtype,
             self.map.basis,

@@ -1,7 +1,7 @@
 """The state of PosteriorHash: its entries, and what is true of them in any model that the method has learned.
 
 A model file is untrusted. `FUNCTION_FIELDS` are the hash functions of one version, which an encoder has alone;
-`LEARNING_FIELDS` are what learning needs beside them, and `WATCH_FIELDS` the watch, where there is one.
+`LEARNING_FIELDS` are what learning needs in addition, and `WATCH_FIELDS` the watch, where there is one.
 """
 
 from __future__ import annotations

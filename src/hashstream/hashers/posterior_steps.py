@@ -61,16 +61,16 @@ independent, and the derivation is a heuristic.
 
 **5. The choice of settings.** How sharp the posterior is before it is rounded is a trade: soft codes rank unsure rows
 well, hard ones find more within a small radius. A *rounding* (t, lo) takes p to softmax(t tau G), and rounds what is
-within lo of certain to certain: M to clip(M / (1 - 2 lo), -1, 1). The sample's own rows ask each other, one half the
-other, in two worlds: as they are, and with a third of the classes (each third in turn) taken out of the posterior, as
-if these had never been taught. The rounding is the one with the best mean average precision + precision at 3 + half the
-precision within radius 2 in the first world, plus `openness` times the same in the second. The ridge is found before,
-by steps of sqrt(10) from 100 to the one whose posterior, squared to be as sharp as codes are, ranks the sample best.
-Half the rows that are searched have their in-sample posterior, as most rows that are searched have been learned. Not so
-where predictions are right more often than labels: a model that knows wrong labels by heart is no better for it. Where
-a share e of the labels is wrong, predictions that are right with probability a agree with (1 - e) a of them; e is the
-share of labels that differ from the most certain fifth of the predictions, which are right even where classes are hard.
-With fewer than 20 rows nothing is chosen.
+within lo of certain to certain: M to clip(M / (1 - 2 lo), -1, 1). One half of the sample is searched with the other as
+queries, in two tests: as it is, and with a third of the classes (each third in turn) taken out of the posterior, as if
+these had never been taught. The rounding is the one with the best mean average precision + precision at 3 + half the
+precision within radius 2 in the first test, plus `openness` times the same in the second. The ridge is found before, by
+steps of sqrt(10) from 100 to the one whose posterior, squared to be as sharp as codes are, ranks the sample best. Half
+the rows that are searched have their in-sample posterior, as most rows that are searched have been learned. Not so
+where predictions are right more often than labels: a model that memorises wrong labels is no better for it. Where a
+share e of the labels is wrong, predictions that are right with probability a agree with (1 - e) a of them; e is the
+share of labels that differ from the most certain fifth of the predictions, as far as these are right. With fewer than
+20 rows nothing is chosen.
 """
 
 from __future__ import annotations
@@ -102,9 +102,9 @@ FIRST_ROUNDING = (2.8, 0.0)
 """Before there are rows enough to choose."""
 LEAST_ROWS = 20
 HIDDEN = 3
-"""Parts of the classes, each of which is taken out of the posterior in turn, for the second world."""
+"""Parts of the classes, each of which is taken out of the posterior in turn, for the second test."""
 CERTAIN = 5
-"""The share of labels that are wrong is estimated by one in so many predictions, the most certain ones."""
+"""The share of wrong labels is estimated by one in so many predictions, the most certain ones."""
 TOLERANCE = 1e-3
 """Scores that differ by less are equal: the softest rounding, or the ridge tried first, is taken."""
 
@@ -432,11 +432,7 @@ def next_codeword(T: np.ndarray, n_bits: int, rng: np.random.Generator) -> np.nd
     for i in np.argsort(energies, kind="stable")[: 1 if many else 4 if n_bits > 8 else 32]:
         t, distance, energy = drawn[i].copy(), distances[i], energies[i]
         for _ in range(4 if many else 20):
-            if many:  # the same but for the last digits, without an exponential for each bit
-                near = np.exp(-10 / n_bits * distance)
-                flipped = cosh(10 / n_bits) * near.sum() - sinh(10 / n_bits) * t * (near @ T)
-            else:
-                flipped = np.exp(-10 / n_bits * (distance[:, None] + T * t)).sum(axis=0)
+            flipped = _flipped_fast(T, t, distance) if many else _flipped(T, t, distance)
             k = int(flipped.argmin())
             if flipped[k] >= energy - 1e-12:
                 break
@@ -445,6 +441,19 @@ def next_codeword(T: np.ndarray, n_bits: int, rng: np.random.Generator) -> np.nd
         if energy < least:
             best, least = t, energy
     return best.astype(np.int8)
+
+
+def _flipped(T: np.ndarray, t: np.ndarray, distance: np.ndarray) -> np.ndarray:
+    """The energy of t with each of its bits flipped, (r,); distance: of t to each codeword."""
+    energies: np.ndarray = np.exp(-10 / len(t) * (distance[:, None] + T * t)).sum(axis=0)
+    return energies
+
+
+def _flipped_fast(T: np.ndarray, t: np.ndarray, distance: np.ndarray) -> np.ndarray:
+    """The same but for the last digits, without an exponential for each bit."""
+    near = np.exp(-10 / len(t) * distance)
+    energies: np.ndarray = cosh(10 / len(t)) * near.sum() - sinh(10 / len(t)) * t * (near @ T)
+    return energies
 
 
 def dither(S: np.ndarray, directions: np.ndarray, offsets: np.ndarray) -> np.ndarray:
@@ -486,6 +495,16 @@ class Choice:
     discriminant: Discriminant
 
 
+@dataclass(frozen=True)
+class _Tried:
+    """A discriminant, with G of the sample without and with each row, and tau."""
+
+    discriminant: Discriminant
+    G: np.ndarray
+    in_sample: np.ndarray
+    tau: float
+
+
 def choose(
     fit: Callable[[float], Discriminant],
     weights: np.ndarray,
@@ -502,51 +521,50 @@ def choose(
     Z, own, row_weights = sample
     if len(T) < 2 or len(own) < LEAST_ROWS:
         return Choice(1.0, FIRST_ROUNDING, fit(RIDGE))
-    learned = np.arange(len(own)) // 2 % 2 == 0
-    scores: dict[int, float] = {}  # by the number of steps from RIDGE
-    best = 0
+
+    def tried(step: int) -> _Tried:
+        found = fit(RIDGE * RIDGE_STEP**step)
+        G, in_sample = leave_one_out(found, weights, Z, own, row_weights)
+        return _Tried(found, G, in_sample, temperature(G, own))
 
     def score(step: int) -> float:
-        nonlocal learned
-        if step not in scores:
-            found = fit(RIDGE * RIDGE_STEP**step)
-            G, within = leave_one_out(found, weights, Z, own, row_weights)
-            tau = temperature(G, own)
-            if not scores and mislabelled(tau * G, own):
-                learned = np.zeros(len(own), bool)
-            P = softmax(2 * tau * G)
-            Q = np.where(learned[:, None], softmax(2 * tau * within), P)
-            scores[step] = _ranking(P, Q, own)
-            if scores[step] >= max(scores.values()):
-                held[:] = [(step, found, G, within, tau)]
-        return scores[step]
+        one = found[step]
+        P = softmax(2 * one.tau * one.G)
+        return _ranking(P, np.where(learned[:, None], softmax(2 * one.tau * one.in_sample), P), own)
 
-    held: list[tuple[int, Discriminant, np.ndarray, np.ndarray, float]] = []
-    score(best)
+    best, found = 0, {0: tried(0)}  # by the number of steps from RIDGE
+    learned = np.arange(len(own)) // 2 % 2 == 0
+    if mislabelled(found[0].tau * found[0].G, own):
+        learned[:] = False
+    scores = {0: score(0)}
     while True:  # down or up while it gets better
-        other = max((step for step in (best - 1, best + 1) if abs(step) <= MOST_STEPS), key=score)
-        if score(other) <= score(best) + TOLERANCE:
+        neighbours = [step for step in (best - 1, best + 1) if abs(step) <= MOST_STEPS]
+        for step in neighbours:
+            if step not in scores:
+                found[step] = tried(step)
+                scores[step] = score(step)
+        other = max(neighbours, key=scores.__getitem__)
+        if scores[other] <= scores[best] + TOLERANCE:
             break
         best = other
-    if held[0][0] != best:  # by less than the tolerance
-        scores.clear()
-        score(best)
-    _, discriminant, G, within, tau = held[0]
-    rounding = choose_rounding(tau * G, tau * within, own, learned, T, u, openness, rng)
-    return Choice(tau, rounding, discriminant)
+        found = {step: one for step, one in found.items() if abs(step - best) <= 1}  # each is large
+    one = found[best]
+    rounding = choose_rounding(one.tau * one.G, one.tau * one.in_sample, own, learned, T, u, openness, rng)
+    return Choice(one.tau, rounding, one.discriminant)
 
 
 def mislabelled(G: np.ndarray, own: np.ndarray) -> bool:
     """Whether predictions are right more often than labels, a > 1 - e; G: tau times the logits of the sample, each row
-    left out."""
+    left out. Where e is above one half, the certain predictions are not right, and it is not an estimate."""
     agree = G.argmax(axis=1) == own
     certain = np.argsort(-softmax(G).max(axis=1), kind="stable")[: max(1, len(own) // CERTAIN)]
-    return bool(agree.mean() > agree[certain].mean() ** 2)
+    right = float(agree[certain].mean())
+    return right > 0.5 and bool(agree.mean() > right**2)
 
 
 def choose_rounding(
     G: np.ndarray,
-    within: np.ndarray,
+    in_sample: np.ndarray,
     own: np.ndarray,
     learned: np.ndarray,
     T: np.ndarray,
@@ -554,24 +572,24 @@ def choose_rounding(
     openness: float,
     rng: np.random.Generator,
 ) -> tuple[float, float]:
-    """The rounding of best score; G, within: tau times the logits of the sample without and with each row."""
-    scores = _rounding_scores(G, within, own, learned, T, u)
+    """The rounding of best score; G, in_sample: tau times the logits of the sample without and with each row."""
+    scores = _rounding_scores(G, in_sample, own, learned, T, u)
     if openness > 0 and len(T) > 2:
         part = rng.permutation(len(T)) % HIDDEN
         for one in range(HIDDEN):
             kept = part != one
             scores = scores + openness / HIDDEN * _rounding_scores(
-                G[:, kept], within[:, kept], own, learned & kept[own], T[kept], u
+                G[:, kept], in_sample[:, kept], own, learned & kept[own], T[kept], u
             )
     return ROUNDINGS[int(np.flatnonzero(scores >= scores.max() - TOLERANCE)[-1])]
 
 
 def _rounding_scores(
-    G: np.ndarray, within: np.ndarray, own: np.ndarray, learned: np.ndarray, T: np.ndarray, u: np.ndarray
+    G: np.ndarray, in_sample: np.ndarray, own: np.ndarray, learned: np.ndarray, T: np.ndarray, u: np.ndarray
 ) -> np.ndarray:
     """mAP + precision@3 + precision@H2 / 2 of each rounding: even rows of the sample ask odd ones, odd ask even."""
     rows, n = np.flatnonzero(learned), len(own)
-    logits = np.concatenate([G, within[rows]])
+    logits = np.concatenate([G, in_sample[rows]])
     floats = T.astype(logits.dtype)
     U, K = np.concatenate([u, u[rows]]), feedback(T)
     scores = np.zeros(len(ROUNDINGS))

@@ -16,9 +16,8 @@ RADIUS, K = (2,), (10, 100)
 AT_ONCE = 4096  # rows whose features are permuted at a time
 RECOVERED = 0.95
 """The share of its former mAP at which a method has recovered."""
-STEPS, LEAST_STEP = 4, 100
-"""Steps from the change to the next checkpoint: methods that recover often do it there. Shorter ones are not taken: a
-checkpoint also ends a batch."""
+STEPS = 4
+"""Steps from the change to the next checkpoint: methods that recover often do it there."""
 
 
 @dataclass(frozen=True)
@@ -31,7 +30,7 @@ class Drift(Protocol):
 
     Queries and database always have the current features. The change comes at the middle checkpoint: "mAP" there is
     with the features before it, "moved mAP" with the features after it, both with the same hash functions. The way from
-    there to the next checkpoint is measured in four steps, if these are of at least 100 rows.
+    there to the next checkpoint is measured in four steps, which cut no batch.
     """
 
     kind = "drift"
@@ -58,8 +57,11 @@ class Drift(Protocol):
             )
         change = change_of(usual)
         step = (usual[usual.index(change) + 1] - change) // STEPS
-        soon = range(change + step, change + STEPS * step, step) if step >= LEAST_STEP else ()
+        soon = range(change + step, change + STEPS * step, step) if step else ()
         return tuple(sorted({*usual, *soon}))
+
+    def cuts(self, data: PreparedDataset) -> tuple[int, ...]:
+        return data.setting.checkpoints
 
     def task(self, data: PreparedDataset, seed: int, *, ties: Ties = "paper") -> Task:
         split, change = data.split(seed), change_of(self.points(data))

@@ -48,6 +48,10 @@ class Protocol(ABC):
         """The default checkpoints, as numbers of learned rows. The same for every seed."""
         return data.setting.checkpoints
 
+    def cuts(self, data: PreparedDataset) -> tuple[int, ...]:
+        """Numbers of learned rows at which a batch always ends: by default the checkpoints."""
+        return self.points(data)
+
     @abstractmethod
     def highlights(self, points: Sequence[int]) -> list[tuple[int, str]]:
         """The figures to show first: (rows learned, metric)."""
