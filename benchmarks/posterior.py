@@ -1,4 +1,4 @@
-"""`hashstream perf posterior`: the cost of PosteriorHash compared with FCOH, searches during a solve, merging, an ablation.
+"""`hashstream perf posterior`: PosteriorHash compared with FCOH in cost, searches during a solve, merging, an ablation.
 
 MNIST as in the paper, float32, one thread of BLAS. A *solve* computes the hash functions of a version from the sums; it
 is done when they are first asked for, so learning is timed without solves, with all of them, and a solve alone. One

@@ -24,7 +24,7 @@ NAMES = {
     "FCOH": "FCOH (auto)",
     "FCOH[paper]": "FCOH (paper)",
 }
-MAIN = ("PosteriorHash", "RidgeHash", "FCOH", "HCOH", "LSH")
+MAIN = ("PosteriorHash", "RidgeHash[rbf]", "RidgeHash", "FCOH", "HCOH", "LSH")
 ALL = (
     "PosteriorHash", "RidgeHash[rbf]", "RidgeHash", "FCOH", "HCOH", "HMOH", "ClassifierHash", "MIHash", "BSODH", "OSH",
     "AdaptHash", "OKH", "SketchHash", "FROSH", "LSH",
@@ -37,12 +37,14 @@ HELD = ("PosteriorHash", "RidgeHash[rbf]", "RidgeHash", "HMOH", "FCOH", "HCOH", 
 TINY = ("PosteriorHash", "ClassifierHash", "HMOH", "FCOH", "RidgeHash", "LSH")
 FORGETTING = ("PosteriorHash", "RidgeHash", *(f"RidgeHash(forgetting={f})" for f in (0.9999, 0.9997, 0.999)))
 
+RUNS = 3
+RECOVERY = "recovery_rows"
 STREAMS = {
     "classes never taught: queries of taught ones": ("unseen-classes", "seen mAP[paper]"),
     "queries of the others": ("unseen-classes", "unseen mAP[paper]"),
     "classes one after another": ("class-incremental", "mAP[paper]"),
-    "features change at once, 10,000 rows later": ("drift", "mAP[paper]"),
-    "the same, rows until 95 % are back": ("drift", "recovery_rows"),
+    "features change at once, at the end": ("drift", "mAP[paper]"),
+    "the same, rows until 95 % are back": ("drift", RECOVERY),
     "features turn slowly": ("slow-drift", "mAP[paper]"),
     "20 % of labels wrong": ("label-noise", "mAP[paper]"),
     "40 % of labels wrong": ("label-noise:0.4", "mAP[paper]"),
@@ -69,31 +71,39 @@ def rows(folder: str) -> Rows:
 def values(
     folder: str, protocol: str, method: str, bits: int, metric: str, after: int | None = None
 ) -> list[float]:
-    """The value of each run, after so many rows or at its end."""
+    """The value of each run, after so many rows or at the end of the stream. Runs that were interrupted have none."""
     found = rows(folder)
-    if metric == "recovery_rows":
-        runs, moved = (found.get((protocol, method, bits, f"{m}mAP[paper]"), {}) for m in ("", "moved "))
+    if metric == RECOVERY:
+        runs, moved = (
+            found.get((protocol, method, bits, f"{name}mAP[paper]"), {}) for name in ("", "moved ")
+        )
+        end = end_of(folder, protocol)
+        whole = {run: curve for run, curve in runs.items() if end in curve}
         return [
-            Drift().run_metrics({"mAP": runs[run], "moved mAP": moved[run]}, sorted(runs[run]))[metric]
-            for run in runs
+            Drift().run_metrics({"mAP": curve, "moved mAP": moved[run]}, sorted(curve))[metric]
+            for run, curve in whole.items()
         ]
-    runs = found.get((protocol, method, bits, metric), {})
-    return [
-        run[max(run) if after is None else after] for run in runs.values() if after is None or after in run
-    ]
+    after = end_of(folder, protocol) if after is None else after
+    return [run[after] for run in found.get((protocol, method, bits, metric), {}).values() if after in run]
 
 
-def cell(found: Sequence[float]) -> str:
+@cache
+def end_of(folder: str, protocol: str) -> int:
+    """The last checkpoint of a protocol."""
+    curves = (runs.values() for key, runs in rows(folder).items() if key[0] == protocol)
+    return max(max(curve) for runs in curves for curve in runs)
+
+
+def cell(found: Sequence[float], metric: str) -> str:
     if not found:
         return ""
-    if max(found) > 1 or any(np.isnan(found)):  # rows until an event
+    of = f" ({len(found)} runs)" if len(found) != RUNS else ""
+    if metric == RECOVERY:
         reached = [value for value in found if not np.isnan(value)]
         if not reached:
-            return "never"
-        return f"{np.mean(reached):,.0f}" + (
-            f" ({len(reached)} of {len(found)})" if len(reached) < len(found) else ""
-        )
-    return f"{np.mean(found):.3f}" + (f" ± {np.std(found, ddof=1):.3f}" if len(found) > 1 else "")
+            return "never" + of
+        return f"{np.mean(reached):,.0f}" + (f" ({len(reached)} of {len(found)})" if reached != found else of)
+    return f"{np.mean(found):.3f}" + (f" ± {np.std(found, ddof=1):.3f}" if len(found) > 1 else "") + of
 
 
 def table(
@@ -121,7 +131,9 @@ def by_bits(
     folder: str, methods: Sequence[str], bits: Sequence[int], after: int, metric: str = "mAP[paper]"
 ) -> str:
     """mAP on a stream that does not change: code lengths by methods."""
-    cells = ((str(r), [cell(values(folder, "paper", m, r, metric, after)) for m in methods]) for r in bits)
+    cells = (
+        (str(r), [cell(values(folder, "paper", m, r, metric, after), metric) for m in methods]) for r in bits
+    )
     return table("bits", methods, cells)
 
 
@@ -130,7 +142,10 @@ def by_stream(folder: str, methods: Sequence[str], bits: int) -> str:
     return table(
         "stream",
         methods,
-        ((name, [cell(values(folder, p, m, bits, k)) for m in methods]) for name, (p, k) in STREAMS.items()),
+        (
+            (name, [cell(values(folder, p, m, bits, k), k) for m in methods])
+            for name, (p, k) in STREAMS.items()
+        ),
     )
 
 
@@ -139,7 +154,7 @@ def slow_drift(folders: Sequence[str]) -> str:
     cells = (
         (
             folder.removeprefix("which-"),
-            [cell(values(folder, "slow-drift", m, 32, "mAP[paper]")) for m in FORGETTING],
+            [cell(values(folder, "slow-drift", m, 32, "mAP[paper]"), "mAP[paper]") for m in FORGETTING],
         )
         for folder in folders
     )
@@ -190,7 +205,7 @@ def which() -> str:
                 m for m in ALL if any(key[1:3] == (m, r) and key[0] != "paper" for key in rows(folder))
             ]
             lines = (
-                (NAMES.get(m, m), [cell(values(folder, p, m, r, k)) for p, k in STREAMS.values()])
+                (NAMES.get(m, m), [cell(values(folder, p, m, r, k), k) for p, k in STREAMS.values()])
                 for m in methods
             )
             text += [f"## {name}, {r} bits\n", table("method", list(STREAMS), lines, by_column=True)]
