@@ -110,7 +110,16 @@ def test_digits() -> None:
     assert ours > digits_score(hs.LSH(32, random_state=0)) + 0.3
 
 
-@pytest.mark.parametrize(("wrong", "least"), [(0.2, 0.93), (0.4, 0.88)])
+@pytest.mark.parametrize("factor", [1e5, 1e30])
+def test_a_row_of_another_size_does_not_move_the_centre(factor: float) -> None:
+    rows, labels = digits()
+    train = rows[:1400].copy()
+    train[10] *= np.float32(factor)
+    hasher = PosteriorHash(32, random_state=0).partial_fit(train, labels[:1400])
+    assert precision(hasher, (rows[:1400], labels[:1400]), (rows[1400:], labels[1400:])) > 0.95
+
+
+@pytest.mark.parametrize(("wrong", "least"), [(0.2, 0.93), (0.4, 0.88), (0.6, 0.75)])
 def test_wrong_labels_are_not_memorised(wrong: float, least: float) -> None:
     rows, labels = digits()
     rng = np.random.default_rng(0)

@@ -9,7 +9,8 @@
 
 The hash functions change at few points of the stream: when the sums have grown by a quarter, when most rows since the
 last change are of classes that have doubled, and when a class is new. So codes that are stored stay current for long,
-and the number of versions grows with the logarithm of the stream. Functions are computed when they are first asked for.
+and the number of versions grows with that of the classes and the logarithm of the stream. Functions are computed when
+they are first asked for.
 """
 
 from __future__ import annotations
@@ -100,10 +101,11 @@ class PosteriorHash(OnlineHasher):
     one of these at a time, so it is not exact then. Classes may come at any time and need not come again. With one
     class so far, codes are those of a random projection.
 
-    **Cost** per row: O(m^2), m = d + width; per solution O(m^3), per new class O(C r). Encoding: O(d (q + C) + q width
-    + (width + r) C + r^2), q = 64 (d up to 128 features). State: m^2 / 2 + 2 C m + (sample_size + 1,000) d numbers, and
-    640 C + 41,000 of the watch; until functions are computed, the sums that they follow from are held as well. Up to
-    1,000 of the last rows are kept as they are, and the sample, centred and scaled.
+    **Cost** per row: O(m^2), m = d + width; per solution O(m^3), and O(sample_size^2 r) to choose the rounding; per new
+    class O(C r). Encoding: O(d (q + C) + q width + (width + r) C + r^2), q = 64 (d up to 128 features). State: m^2 / 2
+    + 2 C m + (sample_size + 1,000) d numbers, and 640 C + 41,000 of the watch; until functions are computed, the sums
+    that they follow from are held as well. Up to 1,000 of the last rows are kept as they are, and the sample, centred
+    and scaled.
 
     Examples
     --------
@@ -403,9 +405,10 @@ class PosteriorHash(OnlineHasher):
     def merge(self, other: PosteriorHash) -> Self:
         """Add what another learner has learned, as if its stream had come as well.
 
-        Both need the same map: the same `sample` and `random_state`, or a copy of one hasher to start from. A learner
-        of fewer than 1,000 rows has no map yet, and merges with any other. Codewords stay this learner's: classes that
-        it does not know take the next ones. The watch stays this learner's. `other` is not changed.
+        Both need the same map: the same `sample` and `random_state`, or copies of one hasher of 1,000 rows to start
+        from, which then count twice. A learner of fewer than 1,000 rows has no map yet, and merges with any other.
+        Codewords stay this learner's: classes that it does not know take the next ones. The watch stays this learner's.
+        `other` is not changed.
         """
         check_mergeable(self, other, "width")
         other = other.copy()  # of one version, also where another thread learns meanwhile

@@ -1,8 +1,8 @@
 """PosteriorHash as a short paper: the model, the posterior, the code, the choice of settings. A method of our own.
 
-**1. The map.** A row x is centred by o, the mean of the first rows, and scaled to length sqrt(d). Beside these linear
-features stand `width` random ones: S holds its coordinates in the first principal directions P of the first rows, and
-the columns r_j of R are Gaussian with the covariance of S plus an isotropic share,
+**1. The map.** A row x is centred by o, the mean of the first rows (but for outliers), and scaled to length sqrt(d).
+Beside these linear features stand `width` random ones: S holds its coordinates in the first principal directions P of
+the first rows, and the columns r_j of R are Gaussian with the covariance of S plus an isotropic share,
 
     y = sqrt(d) (x - o) / |x - o|,      S = P^T y,      z = [y ; max(0, R^T S)]    (m = d + width numbers).
 
@@ -90,6 +90,7 @@ from hashstream.hashers.softmax import softmax
 
 MOST_LINEAR, REDUCED = 1536, 1024
 FEW_FEATURES, PRINCIPAL = 128, 64
+FAR = 100.0
 RIDGE, RIDGE_STEP, MOST_STEPS = 100.0, sqrt(10), 8
 TEMPERATURES = (0.003, 10.0)
 ROUNDINGS = (
@@ -177,9 +178,15 @@ class Map:
 
 
 def _mean(X: np.ndarray) -> np.ndarray:
-    """The mean of rows of any size: the sum of large ones may not be finite."""
-    scale = np.abs(X).max(initial=0) or 1
-    return (scale * (X / scale).mean(axis=0, dtype=np.float64)).astype(X.dtype)
+    """The mean of rows of any size, without those that are more than FAR times as far from the median as is usual. (The
+    sum of large rows may not be finite.)"""
+    with np.errstate(over="ignore", under="ignore", invalid="ignore"):
+        half = X.astype(np.float64) / 2
+        far = np.abs(half - np.median(half, axis=0)).max(axis=1, initial=0)
+    usual = float(np.median(far)) if len(X) else 0.0
+    near = X[far <= FAR * usual] if usual > 0 else X
+    scale = np.abs(near).max(initial=0) or 1
+    return (scale * (near / scale).mean(axis=0, dtype=np.float64)).astype(X.dtype)
 
 
 def _centred(X: np.ndarray, origin: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -555,11 +562,10 @@ def choose(
 
 def mislabelled(G: np.ndarray, own: np.ndarray) -> bool:
     """Whether predictions are right more often than labels, a > 1 - e; G: tau times the logits of the sample, each row
-    left out. Where e is above one half, the certain predictions are not right, and it is not an estimate."""
+    left out."""
     agree = G.argmax(axis=1) == own
     certain = np.argsort(-softmax(G).max(axis=1), kind="stable")[: max(1, len(own) // CERTAIN)]
-    right = float(agree[certain].mean())
-    return right > 0.5 and bool(agree.mean() > right**2)
+    return bool(agree.mean() > agree[certain].mean() ** 2)
 
 
 def choose_rounding(
