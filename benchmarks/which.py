@@ -97,7 +97,7 @@ def end_of(folder: str, protocol: str) -> int:
 def cell(found: Sequence[float], metric: str) -> str:
     if not found:
         return ""
-    of = f" ({len(found)} runs)" if len(found) != RUNS else ""
+    of = {RUNS: "", 1: " (1 run)"}.get(len(found), f" ({len(found)} runs)")
     if metric == RECOVERY:
         reached = [value for value in found if not np.isnan(value)]
         if not reached:
