@@ -11,18 +11,18 @@ SEED = 3
 
 
 class Recorder:
-    """A random projection to 12 bits that moves at each call, and keeps the rows it learned from and encoded."""
+    """A random projection to 12 bits that moves by `drift` at each call, and keeps the rows it learned and encoded."""
 
     n_bits = 12
 
-    def __init__(self) -> None:
-        self.rng, self.W = np.random.default_rng(0), None
+    def __init__(self, drift: float = 0.3) -> None:
+        self.drift, self.rng, self.W = drift, np.random.default_rng(0), None
         self.learned: list[tuple[np.ndarray, np.ndarray]] = []
         self.encoded: list[np.ndarray] = []
 
     def partial_fit(self, X: np.ndarray, y: np.ndarray) -> None:
         start = self.rng.standard_normal((X.shape[1], 12)) if self.W is None else self.W
-        self.W = start + 0.3 * self.rng.standard_normal(start.shape)
+        self.W = start + self.drift * self.rng.standard_normal(start.shape)
         self.learned.append((X.copy(), y.copy()))
 
     def transform(self, X: np.ndarray) -> np.ndarray:
@@ -48,8 +48,8 @@ def run_stream(
     protocol: Protocol, data: protocols.PreparedDataset, points: tuple[int, ...] | None = None
 ) -> tuple[Recorder, list[protocols.Checkpoint]]:
     hasher = Recorder()
-    task, cuts = protocol.task(data, SEED), protocol.points(data)
-    return hasher, list(protocols.run_stream(hasher, task, points or cuts, cuts=cuts))
+    task, points = protocol.task(data, SEED), points or protocol.points(data)
+    return hasher, list(protocols.run_stream(hasher, task, points, cuts=protocol.cuts(data)))
 
 
 def average_precision(hasher: Recorder, query: np.ndarray, label: str, X: np.ndarray, y: np.ndarray) -> float:
