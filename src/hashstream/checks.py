@@ -98,6 +98,12 @@ def _learn(hasher: OnlineHasher, X: np.ndarray, y: np.ndarray, size: int = 50) -
     return hasher
 
 
+def _started(hasher: OnlineHasher, X: np.ndarray) -> OnlineHasher:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        return _fresh(hasher).started(X)
+
+
 def _require(holds: bool, sentence: str) -> None:
     if not holds:
         raise AssertionError(sentence)
@@ -217,6 +223,44 @@ def check_missing_labels(hasher: OnlineHasher) -> None:
         _require(state_of(learned) == before, "a batch without any label changed the model")
 
 
+def check_started(hasher: OnlineHasher) -> None:
+    """A hasher that was started encodes before it has learned anything, and then learns as if it had not been."""
+    X, y = class_stream()
+    started = _started(hasher, X[:50])
+    _require((started.n_seen_, started.version_) == (0, 0), "n_seen_ and version_ do not start at 0")
+    codes, values = started.transform(X), started.decision_function(X)
+    _require(bool(codes.any() and np.ptp(values, axis=0).any()), "codes say nothing before the first label")
+    before = state_of(started)
+    _require(state_of(_started(hasher, X[:50])) == before, "starting twice with one random_state differs")
+    after = _learn(started.copy(), X, y)
+    _require(state_of(started) == before, "learning in a copy changed the hasher that was started")
+    same = np.array_equal(after.transform(X), codes)
+    _require(after.version_ > 0 or same, "codes changed, but version_ did not grow")
+    expected = _learn(_fresh(hasher), X, y)
+    learned, directly = ({**state_of(model), "version_": None} for model in (after, expected))
+    _require(learned == directly, "a start changes what is learned")
+
+
+def check_relabelled(hasher: OnlineHasher) -> None:
+    """Correcting labels leaves the hasher as it is; where it `can_correct`, codes become those of the right labels."""
+    X, y = class_stream()
+    wrong = y.copy()
+    wrong[20::5] = (wrong[20::5] + 1) % 4
+    rows = np.flatnonzero(wrong != y)
+    model = _learn(_fresh(hasher), X, wrong)
+    before = state_of(model)
+    after, again = (model.relabelled(X[rows], wrong[rows], y[rows]) for _ in range(2))
+    _require(state_of(model) == before, "a correction changed the hasher that it was asked of")
+    _require(state_of(after) == state_of(again), "two corrections of one hasher differ")
+    same = np.array_equal(after.transform(X), model.transform(X))
+    _require(after.version_ > model.version_ or same, "codes changed, but version_ did not grow")
+    if model.can_correct():
+        values = after.decision_function(X)
+        expected = _learn(_fresh(hasher), X, y).decision_function(X)
+        differing = np.abs(expected[(values > 0) != (expected > 0)]).max(initial=0)
+        _require(differing <= 1e-9 * np.abs(expected).max(), "codes are not those of the right labels")
+
+
 def check_precision(hasher: OnlineHasher) -> None:
     """float32 in is float32 arithmetic, float64 in is float64, and the two agree on nearly all bits."""
     X, y = class_stream(n=200)
@@ -234,15 +278,15 @@ def check_save_load(hasher: OnlineHasher) -> None:
     if methods(variants=True).get(type(hasher).__name__) is not type(hasher):
         raise AssertionError("the method is not registered, so it cannot be loaded: use @hashstream.register")
     X, y = class_stream()
-    learned = _learn(_fresh(hasher), X[:150], y[:150])
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "hasher.safetensors"
-        save(learned, path)
-        loaded = load(path)
-    _require(state_of(loaded) == state_of(learned), "the loaded state differs")
-    _learn(learned, X[150:], y[150:])
-    _learn(loaded, X[150:], y[150:])
-    _require(state_of(loaded) == state_of(learned), "learning on after loading differs")
+    for model in (_started(hasher, X[:150]), _learn(_fresh(hasher), X[:150], y[:150])):
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / "hasher.safetensors"
+            save(model, path)
+            loaded = load(path)
+        _require(state_of(loaded) == state_of(model), "the loaded state differs")
+        _learn(model, X[150:], y[150:])
+        _learn(loaded, X[150:], y[150:])
+        _require(state_of(loaded) == state_of(model), "learning on after loading differs")
 
 
 def check_bad_input(hasher: OnlineHasher) -> None:

@@ -72,6 +72,11 @@ class Sloppy(hs.LSH):
         super()._start(X)
         self.kept_ = []
 
+    def _initial_projection(self, d):
+        return (
+            np.zeros((d, self.n_bits)) if self.fault == "starts at zero" else super()._initial_projection(d)
+        )
+
     def _learn(self, X, labels):
         if self.fault == "grows":
             self.kept_ = [*self.kept_, X.copy()]
@@ -83,6 +88,9 @@ class Sloppy(hs.LSH):
             self.projection_ += 1
         elif self.fault == "single precision":
             self.projection_ = self.projection_.astype(np.float32)
+        elif self.fault == "corrects nothing":
+            self.projection_ = self.projection_ + 0.1 * X[labels.ids[labels.rank] == 0].sum(axis=0)[:, None]
+            return 1
         elif self.fault == "global random state":
             np.random.rand()  # noqa: NPY002
         return 0
@@ -105,6 +113,8 @@ class Sloppy(hs.LSH):
         ("global random state", "check_reproducible"),
         ("looks sideways", "check_codes"),
         ("writes in place", "check_undo"),
+        ("corrects nothing", "check_relabelled"),
+        ("starts at zero", "check_started"),
     ],
 )
 def test_a_broken_method_is_caught(fault: str, check: str) -> None:

@@ -22,8 +22,9 @@ from sklearn.utils.validation import check_is_fitted
 from hashstream.hashers.encoder import Encoder
 from hashstream.hashers.features import FeatureMap, FeatureMapLike, check_feature_map, warmed_up
 from hashstream.hashers.generators import RandomState, as_generator, copy_generator
-from hashstream.hashers.labels import LabelBook, Labels, LabelsLike, as_labels, labelled
-from hashstream.hashers.state_fields import Field
+from hashstream.hashers.labels import LabelBook, Labels, LabelsLike, as_labels, labelled, missing_rows
+from hashstream.hashers.projections import initial_projection
+from hashstream.hashers.state_fields import Array, Field
 from hashstream.hashers.threads import lock_of, on_one_thread
 from hashstream.hashers.validation import check_count, check_finite, check_numbers, check_rows
 
@@ -41,7 +42,10 @@ class OnlineHasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
     - `check_parameters()`: raise ValueError for a parameter that is out of range (call `super()` first);
     - `_start(X)`: set the state before the first piece (n, d); `self.rng_` is there to draw from;
     - `_learn(X, labels)`: learn from one piece of at most `batch_size` rows;
-    - `_project(X)`: the real values whose signs are the bits, (n, n_bits); by default `X @ self.projection_`.
+    - `_project(X)`: the real values whose signs are the bits, (n, n_bits); by default `X @ self.projection_`. It need
+      not work before the first `_learn`: until then a hasher encodes by the projection that `_start` has set, or by a
+      random one (`started`).
+    - `_relabel(X, old, new)`: count rows with other labels, where the method `corrects_labels`.
 
     State lives in attributes that end with an underscore. `_learn` must *replace* them and never write into them: it
     is given a copy that shares them with the model that others read meanwhile. Arrays, numbers, strings, lists of these
@@ -64,6 +68,9 @@ class OnlineHasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         Rows learned from.
     classes_ : list
         The labels seen, in order of first appearance (ascending within a piece); for label matrices the columns.
+    initial_ : (d, n_bits) array
+        The projection that encodes until the first row is learned. Only in a hasher that was `started`, has learned
+        nothing and has no `projection_` to use.
     n_features_in_ : int
         d, the width of the input (before the feature map).
     """
@@ -87,7 +94,11 @@ class OnlineHasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
     needs_labels: ClassVar[bool] = True
     multilabel: ClassVar[bool] = False
     """True where y may be a 0/1 matrix."""
-    state_fields: ClassVar[dict[str, Field]] = {}
+    corrects_labels: ClassVar[bool] = False
+    """True where `relabelled` takes the old labels back out; see `can_correct` for what it may depend on."""
+    encodes_at_once: ClassVar[bool] = False
+    """True where the method has functions of its own before anything is learned, without being a projection."""
+    state_fields: ClassVar[dict[str, Field]] = {"initial_": Array("d r", optional=True)}
     """Entry of the state -> its dtype, shape and range, in addition to those of the classes above."""
 
     n_bits: int
@@ -96,6 +107,7 @@ class OnlineHasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
     random_state: RandomState
 
     projection_: np.ndarray
+    initial_: np.ndarray
     n_bits_: int
     version_: int
     n_seen_: int
@@ -186,6 +198,69 @@ class OnlineHasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         X, y = labelled(X, y)
         return self._learned(X, y) if len(X) else self
 
+    def relabelled(self, X: np.ndarray, old: np.ndarray, new: np.ndarray) -> Self:
+        """A hasher for which rows that this one has learned with the labels `old` count with the labels `new`.
+
+        X (k, d), old and new as `check_batch` returns them, no label missing. Where `can_correct()`, the model is as if
+        the rows had been learned with the new labels from the beginning, up to rounding and the order of the classes; a
+        class that has lost all its rows stays in `classes_`. Otherwise the rows are learned with the new labels in
+        addition.
+
+        This one stays as it is. Where there are no rows, it is what is returned.
+        """
+        check_is_fitted(self)
+        if not len(X) == len(old) == len(new):
+            raise ValueError(
+                f"{len(X)} rows have {len(old)} old and {len(new)} new labels: one old and one new label per row"
+            )
+        for name, labels in (("old", old), ("new", new)):
+            if (missing := missing_rows(labels)) is not None:
+                raise ValueError(f"{name}[{int(missing.argmax())}] is missing: only labels can be corrected")
+        if not len(X):
+            return self
+        if not self.n_seen_:
+            raise ValueError("no row has been learned, so there is no label to correct")
+        if not self.can_correct():
+            return self.learned(X, new)
+        return on_one_thread(lambda: self._learner(self.rng_)._relabel_rows(X, old, new))
+
+    def can_correct(self) -> bool:
+        """Whether `relabelled` takes the old labels back out, with these parameters and after this stream."""
+        return self.corrects_labels
+
+    def started(self, X: np.ndarray) -> Self:
+        """A hasher that can encode before it has learned anything: X (n, d) as `check_rows` returns it, n >= 1.
+
+        It has the state of the beginning of a stream whose first rows are X: the feature map is warmed up on them, and
+        nothing is learned (`n_seen_` and `version_` are 0). Codes are those of the projection that the method begins
+        with, or, where it begins with none, of a random one; `version_` grows when learning replaces them. Learning
+        goes on as if X had been the first batch, with the same random numbers.
+
+        This one stays as it is. Where it has started already, it is what is returned.
+        """
+        if hasattr(self, "n_seen_"):
+            return self
+        fresh = self._view()
+        fresh._check_once()
+        fresh.n_features_in_ = check_finite(X).shape[1]
+        rng = as_generator(self.random_state)
+        return on_one_thread(lambda: fresh._learner(rng)._started(X))
+
+    def _started(self, X: np.ndarray) -> Self:
+        d = self._start_stream(X).shape[1]
+        if (initial := self._initial_projection(d)) is not None:
+            self.initial_ = initial
+        return self
+
+    def _initial_projection(self, d: int) -> np.ndarray | None:
+        """The projection (d, n_bits) that encodes until the first row is learned; None where the method's own functions
+        can, as `_start` has left them."""
+        W: np.ndarray | None = self.__dict__.get("projection_")
+        if W is not None and W.any():
+            return None if self.is_projection() else W
+        apart = as_generator(copy_generator(self.rng_))  # what the method draws later stays the same
+        return initial_projection(None, apart, d, self.n_bits_, self.dtype_)
+
     def _learned(self, X: np.ndarray, y: np.ndarray | None) -> Self:
         """A hasher that has also learned these rows; this one is left as it is."""
         rng = self.rng_ if hasattr(self, "n_seen_") else as_generator(self.random_state)
@@ -198,27 +273,45 @@ class OnlineHasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         return learner
 
     def _learn_rows(self, X: np.ndarray, y: np.ndarray | None) -> Self:
-        first = not hasattr(self, "n_seen_")
-        if first:
-            self.n_bits_ = int(self.n_bits)
-            self.dtype_ = str(X.dtype)
-            self.feature_map_ = warmed_up(self.feature_map, X, self.rng_)
-            self.label_book_ = LabelBook()
-            self.version_ = 0
-            self.n_seen_ = 0
-        Z = self._features(X)
+        Z = self._features(X) if hasattr(self, "n_seen_") else self._start_stream(X)
         step = self._piece_rows()
-        if first:
-            self._start(Z[:step])
         for start in range(0, len(Z), step):
             rows = slice(start, start + step)
             if y is None:
                 labels = Labels(np.empty(0, np.intp), np.empty(0, np.intp))
             else:
                 self.label_book_, labels = self.label_book_.read(y[rows])
-            self.version_ += self._learn(Z[rows], labels)
+            moved = self._learn(Z[rows], labels)
+            if "initial_" in self.__dict__:
+                del self.initial_
+                moved = max(1, moved)
+            self.version_ += moved
             self.n_seen_ += len(Z[rows])
         return self
+
+    def _relabel_rows(self, X: np.ndarray, old: np.ndarray, new: np.ndarray) -> Self:
+        step = self._piece_rows()
+        for start in range(0, len(X), step):
+            rows = slice(start, start + step)
+            known = len(self.label_book_)
+            book, before = self.label_book_.read(old[rows])
+            if self.needs_labels and len(book) > known:
+                raise ValueError(f"no row with the label {book.classes[known]!r} has been learned")
+            self.label_book_, after = self.label_book_.read(new[rows])
+            self.version_ += self._relabel(self._features(X[rows]), before, after)
+        return self
+
+    def _start_stream(self, X: np.ndarray) -> np.ndarray:
+        """Set the state before the first row of a stream that begins with X; returns X after the feature map."""
+        self.n_bits_ = int(self.n_bits)
+        self.dtype_ = str(X.dtype)
+        self.feature_map_ = warmed_up(self.feature_map, X, self.rng_)
+        self.label_book_ = LabelBook()
+        self.version_ = 0
+        self.n_seen_ = 0
+        Z = self._features(X)
+        self._start(Z[: self._piece_rows()])
+        return Z
 
     def _check_once(self) -> None:
         """`check_parameters`, but not again for the very same objects: a batch may take less time than the checks."""
@@ -277,9 +370,10 @@ class OnlineHasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         """The current hash functions, frozen. They share this model's arrays, which learning replaces."""
         check_is_fitted(self)
         view = self.settled()
-        projection: Any = getattr(view, "projection_", None)
+        initial: Any = view.__dict__.get("initial_")
+        projection: Any = getattr(view, "projection_", None) if initial is None else initial
         project, model = view._project, None
-        if self.is_projection():
+        if self.is_projection() or initial is not None:
             project = partial(_product, projection)  # the encoders of old versions have to be small
         else:
             view._stop_learning()
@@ -347,6 +441,14 @@ class OnlineHasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
 
         Returns by how much `version_` grows: the number of updates, and 0 where equal input still gets equal codes.
         """
+
+    def _relabel(self, X: np.ndarray, old: Labels, new: Labels) -> int:
+        """Count rows X (k, d), after the feature map, with the labels `new` that were learned with `old`.
+
+        Called only where `can_correct()`. Returns by how much `version_` grows. By default nothing changes, as is right
+        for a method that does not learn from labels.
+        """
+        return 0
 
     def _project(self, X: np.ndarray) -> np.ndarray:
         return _product(self.projection_, X)

@@ -74,6 +74,8 @@ class ClassifierHash(OnlineHasher):
 
     **The value** of `decision_function` is the probability of the predicted class, with the sign of the bit.
 
+    **Corrected labels** are learned in addition: a step that was taken for a wrong label is not taken back.
+
     **Cost** per row: O(d C). The state is V and U, and the mean.
 
     Examples
@@ -147,7 +149,9 @@ class ClassifierHash(OnlineHasher):
 
     def check_state(self) -> None:
         numbered = np.sort(self.numbers_[self.numbers_ >= 0])
-        if not len(numbered) or not np.array_equal(numbered, np.arange(self.weights_.shape[1])):
+        if (self.n_seen_ and not len(numbered)) or not np.array_equal(
+            numbered, np.arange(self.weights_.shape[1])
+        ):
             raise ValueError("numbers_ must give each column of weights_ to one class")
 
     def _start(self, X: np.ndarray) -> None:

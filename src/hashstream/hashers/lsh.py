@@ -48,6 +48,7 @@ class LSH(OnlineHasher):
     needs = "nothing"
     needs_labels = False
     multilabel = True
+    corrects_labels = True
     colour = "#8a8a8a"
     state_fields: ClassVar[dict[str, Field]] = {"projection_": Array("d r")}
 

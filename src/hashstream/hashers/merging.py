@@ -29,5 +29,5 @@ def check_mergeable(mine: OnlineHasher, other: OnlineHasher, *same: str) -> None
         raise ValueError(
             "cannot merge: the feature maps differ, because they were fitted on different first batches"
         )
-    if mine.label_book_.multilabel != other.label_book_.multilabel:
+    if len({one.label_book_.multilabel for one in (mine, other) if one.n_seen_}) > 1:
         raise ValueError("cannot merge: one has learned from one label per row, the other from 0/1 matrices")

@@ -212,7 +212,7 @@ class MIHash(OnlineHasher):
 
     def check_state(self) -> None:
         matrix = self.reservoir_labels_.ndim == 2
-        if not len(self.reservoir_) or matrix != bool(self.label_book_.multilabel):
+        if (self.n_seen_ and not len(self.reservoir_)) or matrix != bool(self.label_book_.multilabel):
             raise ValueError(
                 "reservoir_labels_ must hold the labels of at least one item, as label_book_ has them"
             )

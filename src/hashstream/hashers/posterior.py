@@ -101,6 +101,9 @@ class PosteriorHash(OnlineHasher):
     one of these at a time, so it is not exact then. Classes may come at any time and need not come again. With one
     class so far, codes are those of a random projection.
 
+    **Corrected labels** (`relabelled`) are learned in addition: it is not known how much a row that was learned before
+    still counts, which may have faded or been forgotten since.
+
     **Cost** per row: O(m^2), m = d + width; per solution O(m^3), and O(sample_size^2 r) to choose the rounding; per new
     class O(C r). Encoding: O(d (q + C) + q width + (width + r) C + r^2), q = 64 (d up to 128 features). State: m^2 / 2
     + 2 C m + (sample_size + 1,000) d numbers, and 640 C + 41,000 of the watch; until functions are computed, the sums
@@ -126,6 +129,7 @@ class PosteriorHash(OnlineHasher):
     marker = "8"
     tuning_grid: ClassVar[Mapping[str, Sequence[Any]]] = {"openness": (0.0, 0.5, 2.0)}
 
+    encodes_at_once = True
     state_fields: ClassVar[dict[str, Field]] = {**FUNCTION_FIELDS, **LEARNING_FIELDS, **WATCH_FIELDS}
 
     _late: LateFunctions
@@ -182,6 +186,10 @@ class PosteriorHash(OnlineHasher):
         if self.sample is not None:
             sample = as_sample(self.sample, self.n_features_in_, X.dtype)
             self._draw(sample if self.feature_map_ is None else self.feature_map_.transform(sample))
+
+    def _initial_projection(self, d: int) -> np.ndarray | None:
+        self._change_functions()  # functions of no row are those of a random projection
+        return None
 
     def _begin(self, none: np.ndarray) -> None:
         """Forget all rows; none: (0, d)."""
@@ -412,7 +420,9 @@ class PosteriorHash(OnlineHasher):
         """
         check_mergeable(self, other, "width")
         other = other.copy()  # of one version, also where another thread learns meanwhile
-        return self._publish(lambda mine: on_one_thread(lambda: mine._merged(other)))
+        return self._publish(
+            lambda mine: on_one_thread(lambda: mine._merged(other)) if other.n_seen_ else None
+        )
 
     def _merged(self, other: PosteriorHash) -> Self:
         return self._learner(self.rng_)._merge(other)
@@ -448,7 +458,7 @@ class PosteriorHash(OnlineHasher):
         """The number here of each class of another learner; new ones take theirs, and a codeword, in its order."""
         known = set(self.label_book_.classes)
         new = [label for label in other.label_book_.classes if label not in known]
-        self.label_book_ = LabelBook(self.label_book_.classes + new, self.label_book_.multilabel)
+        self.label_book_ = LabelBook(self.label_book_.classes + new, other.label_book_.multilabel)
         number = {label: c for c, label in enumerate(self.label_book_.classes)}
         numbers = np.array([number[label] for label in other.label_book_.classes], np.int64)
         self._take_codewords(numbers[other.codewords_.any(axis=1)])

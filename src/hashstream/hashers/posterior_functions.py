@@ -157,7 +157,7 @@ class Snapshot:
     def _random_functions(self, rng: np.random.Generator) -> Functions:
         """Bits of a random projection, where no row has been learned."""
         n_bits, dtype, d = self.codewords.shape[1], self.rows.values.dtype, self.rows.values.shape[1]
-        drawn = self.map or Map(np.zeros(d, dtype), None, None, np.zeros((d, self.width), dtype))
+        drawn = self.map or Map(np.zeros(d, dtype), None, None, np.zeros((d, 0), dtype))
         q = len(drawn.directions)
         return Functions(
             drawn,

@@ -117,7 +117,7 @@ def _check_learning(model: Any, linear: int, m: int) -> None:
         raise ValueError("codewords_ must have a codeword for each class that was learned")
     if not np.isin(model.sample_numbers_, np.flatnonzero(model.sum_weights_)).all():
         raise ValueError("sample_ must have no rows but of classes in the sums")
-    least = (1 - 1e-9) / len(model.codewords_)
+    least = (1 - 1e-9) / max(1, len(model.codewords_))
     if model.recent_weights_.min(initial=1) < least or model.recent_weights_.max(initial=0) > 1:
         raise ValueError("recent_weights_ must be 1 or a row's equal share for each of its classes")
     if model.sample_weights_.max(initial=0) > 1 or (len(model.sample_) and not model.sample_weights_.any()):

@@ -105,6 +105,11 @@ class RidgeHash(CodewordHasher):
     changes no code. For such streams W is the solution for the rows as rescaled, which depends on their order and
     batches; `merge` brings both sums to one scale.
 
+    **Corrected labels** (`relabelled`) move from one class's sum to another's, so W is that of the right labels. Rows
+    that were rescaled leave as they came. Only with `forgetting` = 1, and as long as the scale has not moved: otherwise
+    it is not known how much a row counts, and it is learned again in addition (`can_correct`). A row of more than 10
+    times the typical length that came by a merge may have been rescaled by another factor than here.
+
     **Low rank.** With `rank` = l, B^T B + (lost / 2) I stands for G, where lost, at most 2 / l of the sum of all
     squared lengths, is known (`sketch_lost_`). x^T (G + ridge I) x is then off, for every x, by a factor between 1 - e
     and 1 + e with e = lost / (2 ridge + lost). A merge adds the lost parts of both. Unlike G, B depends on the order.
@@ -135,6 +140,7 @@ class RidgeHash(CodewordHasher):
     state_size = "d^2 + C d (with rank l: l d + C d)"
     colour = "#332288"
     marker = "p"
+    corrects_labels = True
     tuning_grid: ClassVar[Mapping[str, Sequence[Any]]] = {
         "ridge": (10.0, 3.0, 1.0, 0.3, 0.1, 0.01),
         "forgetting": (1.0, 0.9999, 0.999),
@@ -151,6 +157,8 @@ class RidgeHash(CodewordHasher):
     }
     rows = "distinct"
     sketch_lost_: float
+    _solved: dict[str, np.ndarray]
+    """W, once `projection_` has been asked for."""
 
     def __init__(
         self,
@@ -238,6 +246,7 @@ class RidgeHash(CodewordHasher):
         self.class_sums_ = np.zeros((0, d))
         self.gram_ = np.zeros((d, d) if self.rank is None else (0, 0))
         Sketch.empty(self.rank or 0, d, X.dtype).keep(self)
+        self._solved = {}
 
     def _keep_scale(self, scale: RowScale) -> None:
         scale.keep(self)
@@ -279,7 +288,29 @@ class RidgeHash(CodewordHasher):
                 scale = sketch.rows.dtype.type(np.sqrt(faded))
                 sketch = replace(sketch, rows=scale * sketch.rows, lost=faded * sketch.lost, squares=None)
             sketch.insert(rows).keep(self)
-        self._solved: dict[str, np.ndarray] = {}  # W, once `projection_` has been asked for
+        self._solved = {}
+
+    # ---- correcting
+
+    def can_correct(self) -> bool:
+        return self.forgetting == 1 and not (hasattr(self, "n_seen_") and RowScale.of(self).moved)
+
+    def _relabel(self, X: np.ndarray, old: Labels, new: Labels) -> int:
+        before, after = old.ids[old.rank], new.ids[new.rank]
+        self._give_codewords(after)
+        n = len(X)
+        rows = RowScale.of(self).reapply(X).astype(np.float64)
+        moves = csr_array(
+            (np.repeat([1.0, -1.0], n), (np.append(after, before), np.tile(np.arange(n), 2))),
+            shape=(len(self.label_book_), n),
+        )
+        sums = moves @ rows
+        sums[: len(self.class_sums_)] += self.class_sums_
+        self.class_sums_ = sums
+        self._solved = {}
+        return int(np.count_nonzero(before != after))
+
+    # ---- merging
 
     def merge(self, other: RidgeHash) -> Self:
         """Add what another learner has learned, as if its stream had come after this one's.
@@ -289,12 +320,15 @@ class RidgeHash(CodewordHasher):
         """
         check_mergeable(self, other, "forgetting", "rank")
         other = other.copy()  # of one version, also where another thread learns meanwhile
-        return self._publish(lambda mine: on_one_thread(lambda: mine._merged(other)))
+        return self._publish(
+            lambda mine: on_one_thread(lambda: mine._merged(other)) if other.n_seen_ else None
+        )
 
     def _merged(self, other: RidgeHash) -> Self:
         return self._learner(self.rng_)._merge(other)
 
     def _merge(self, other: RidgeHash) -> Self:
+        self.__dict__.pop("initial_", None)
         learned = np.argsort(other.class_rows_, kind="stable")[np.count_nonzero(other.class_rows_ < 0) :]
         labels = [other.label_book_.classes[c] for c in learned]
         known = dict.fromkeys(self.label_book_.classes)

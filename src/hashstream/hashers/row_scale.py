@@ -62,9 +62,14 @@ class RowScale:
             raise ValueError(f"rows of length {self.typical} are not learned from at {self.learned}")
 
     @property
+    def moved(self) -> bool:
+        """Whether the typical length differs from that of the first rows, or was too long or short to be squared."""
+        return self.typical != self.learned
+
+    @property
     def exponent(self) -> int:
         """Rows are learned from at 2^exponent times their length; 0 as long as the scale has not moved."""
-        return 0 if self.typical == self.learned else round(log2(self.learned) - log2(self.typical))
+        return round(log2(self.learned) - log2(self.typical)) if self.moved else 0
 
     def apply(self, X: np.ndarray, moved: float = MOVED) -> tuple[np.ndarray, RowScale]:
         """X (n, d) at the scale to learn from (X itself if that is its own), and the scale after these rows."""
@@ -79,10 +84,19 @@ class RowScale:
         if not len(nonzero):
             return X, self
         scale = self.follow(float(nonzero[(len(nonzero) - 1) // 2]), moved)
-        exponents = np.full(len(X), scale.exponent)
-        long = lengths > LONG * scale.typical
-        exponents[long] = np.rint(log2(scale.learned) - np.log2(lengths[long]))
-        return times_power_of_two(X, exponents) if exponents.any() else X, scale
+        return scale._rescaled(X, lengths), scale
+
+    def reapply(self, X: np.ndarray) -> np.ndarray:
+        """Rows X (n, d) that were learned before, at the scale at which they were, unless the scale has moved since."""
+        with np.errstate(over="ignore"):
+            lengths = row_lengths(X, np.vecdot(X, X))
+        return self._rescaled(X, lengths) if self.typical else X
+
+    def _rescaled(self, X: np.ndarray, lengths: np.ndarray) -> np.ndarray:
+        exponents = np.full(len(X), self.exponent)
+        long = lengths > LONG * self.typical
+        exponents[long] = np.rint(log2(self.learned) - np.log2(lengths[long]))
+        return times_power_of_two(X, exponents) if exponents.any() else X
 
     def follow(self, length: float, moved: float = MOVED) -> RowScale:
         """The scale after rows whose median length is `length`; 0 where all rows are zero."""

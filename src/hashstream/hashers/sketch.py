@@ -199,6 +199,7 @@ class SketchingHasher(OnlineHasher):
     needs = "nothing"
     needs_labels = False
     multilabel = True
+    corrects_labels = True
     state_fields: ClassVar[dict[str, Field]] = {
         "projection_": Array("d r"),
         "mean_": Array("d"),

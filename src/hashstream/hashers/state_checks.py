@@ -20,7 +20,7 @@ COMMON: dict[str, Field] = {
     "n_bits_": Whole(1, MAX_BITS + 1),
     "n_features_in_": Whole(1),
     "version_": Whole(),
-    "n_seen_": Whole(1),
+    "n_seen_": Whole(),
 }
 OTHERS = ("dtype_", "label_book_", "feature_map_", "rng_", "feature_names_in_")
 """Entries of every hasher that are not numbers. `rng_` is absent in hash functions that will not learn again."""
@@ -101,10 +101,12 @@ def _check_common(hasher: OnlineHasher, learned: dict[str, Any], where: str) -> 
     if not isinstance(book, LabelBook):
         raise ValueError(f"{where}.label_book_ must be a label book, not a {type(book).__name__}")
     check_label_book(book, f"{where}.label_book_")
-    if (book.multilabel and not hasher.multilabel) or (hasher.needs_labels and not book.classes):
+    needed = hasher.needs_labels and learned["n_seen_"]
+    if (book.multilabel and not hasher.multilabel) or (needed and not book.classes):
         raise ValueError(
             f"{where}.label_book_: {type(hasher).__name__} cannot have learned from these labels"
         )
+    _check_beginning(hasher, learned, where)
     if "rng_" in learned and not isinstance(learned["rng_"], np.random.Generator):
         raise ValueError(f"{where}.rng_ must be a random generator, not a {type(learned['rng_']).__name__}")
     if "feature_names_in_" in learned and not _are_names(learned["feature_names_in_"], f):
@@ -113,6 +115,19 @@ def _check_common(hasher: OnlineHasher, learned: dict[str, Any], where: str) -> 
     sizes.known = {"f": f, "r": int(learned["n_bits_"]), "C": len(book)}
     sizes.known["d"] = f if feature_map is None else _mapped_width(feature_map, sizes, where)
     return sizes
+
+
+def _check_beginning(hasher: OnlineHasher, learned: dict[str, Any], where: str) -> None:
+    """Check that a hasher without rows has no labels and can encode, and that no other has an initial projection."""
+    if learned["n_seen_"]:
+        if "initial_" in learned:
+            raise ValueError(f"{where}.initial_ is there, but {learned['n_seen_']} rows have been learned")
+        return
+    if learned["label_book_"].multilabel is not None:
+        raise ValueError(f"{where}.label_book_ has read labels, but no row has been learned")
+    projects = hasher.is_projection() and "projection_" in learned
+    if not (projects or hasher.encodes_at_once or "initial_" in learned):
+        raise ValueError(f"{where}.initial_ is missing: no row has been learned")
 
 
 def _mapped_width(feature_map: Any, sizes: Sizes, where: str) -> int:
