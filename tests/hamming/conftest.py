@@ -19,6 +19,7 @@ def engine(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> I
         pytest.skip("installed without a C compiler")
     monkeypatch.setattr(_kernel, "portable", request.param == "portable C")
     monkeypatch.setattr("hashstream.hamming._search.engine", chosen)
+    monkeypatch.setattr("hashstream.hamming._parts.engine", chosen)
     monkeypatch.setattr("hashstream.hamming._rank.engine", chosen)
     monkeypatch.setattr("hashstream.hamming._weighted.engine", chosen)
     return chosen

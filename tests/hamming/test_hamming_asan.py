@@ -22,14 +22,14 @@ def test_no_access_out_of_bounds():
         pytest.skip("already running on the sanitized build, or on another preloaded library")
     if run_asan.problem():
         pytest.skip(run_asan.problem())
-    engines = RUNNER.parent / "hamming" / "test_hamming_engines.py"
+    names = ("test_hamming_engines.py", "test_hamming_mask.py")
     ran = subprocess.run(
         [
             sys.executable,
             str(RUNNER),
-            str(engines),
+            *(str(Path(__file__).parent / name) for name in names),
             "-k",
-            "every_width or searches or function and clustered",
+            "every_width or searches or function and clustered or any_length or places",
         ],
         capture_output=True,
         text=True,

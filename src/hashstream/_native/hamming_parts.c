@@ -18,8 +18,15 @@ typedef struct {
     int64_t which; /* of the sets of queries */
 } part;
 
+/* The items that may be found; NULL: all. A slot beyond the mask is not marked. */
+typedef struct {
+    const uint8_t *marks; /* (n), by slot: 0, or anything else where the item may be found */
+    int64_t n;
+} mask;
+
 typedef struct {
     const part *part;
+    mask mask;
     int64_t k;
     unsigned *bounds;  /* (n_queries), shared by all parts: k items are known that are at most so far away */
     nearest **nearest; /* for each job, its queries' candidates */
@@ -28,6 +35,7 @@ typedef struct {
 /* Of one job. */
 typedef struct {
     const part *part;
+    mask mask;
     nearest *nearest;
     unsigned *bounds;
 } job_state;
@@ -58,6 +66,9 @@ static int is_dead(const part *p, int64_t row)
     return low < p->n_dead && p->dead[low] == row;
 }
 
+static inline int is_marked(const mask *m, uint32_t slot) { return (int64_t)slot < m->n && m->marks[slot]; }
+
+/* Whether an item may be found is asked only of those that are near enough: most are not. */
 static unsigned visit_part(void *state, const problem *p, int64_t query, int64_t first, const void *d, int64_t n)
 {
     job_state *s = state;
@@ -69,6 +80,8 @@ static unsigned visit_part(void *state, const problem *p, int64_t query, int64_t
         const unsigned shared = get_bound(bound) + 1, limit = b->limit < shared ? b->limit : shared;
         if ((i = p->kernel.next_below(d, i, n, limit, wide)) >= n)
             return limit;
+        if (s->mask.marks && !is_marked(&s->mask, s->part->slots[first + i]))
+            continue;
         if (s->part->n_dead && is_dead(s->part, first + i))
             continue;
         nearest_add(b, distance_at(d, i, wide), first + i);
@@ -85,7 +98,7 @@ static int work_part(const plan *w, int64_t q0, int64_t q1, int64_t c0, int64_t 
     int failed = b == NULL;
     for (int64_t q = 0; !failed && q < q1 - q0; q++)
         failed = nearest_begin(b + q, t->k, c1 - c0, 8 * p->width + 1);
-    job_state s = {.part = t->part, .nearest = b, .bounds = t->bounds + q0};
+    job_state s = {.part = t->part, .mask = t->mask, .nearest = b, .bounds = t->bounds + q0};
     failed = failed || scan(p, q0, q1, c0, c1, visit_part, &s);
     t->nearest[job] = b;
     return failed ? -1 : 0;
@@ -121,8 +134,9 @@ static uint64_t *in_order(uint64_t *words, uint64_t *room, int64_t n, unsigned b
     return room;
 }
 
-/* The k nearest of a query, from all jobs of all parts that were about it, within the bound. */
-static int put_together(const plan *w, int64_t n, int64_t query, int64_t k, unsigned bound, uint16_t *distances,
+/* The k nearest of a query, from all jobs of all parts that were about it, within the bound. Returns how many there
+ * are; -1 without memory. */
+static int64_t put_together(const plan *w, int64_t n, int64_t query, int64_t k, unsigned bound, uint16_t *distances,
                         int64_t *slots)
 {
     int64_t most = 0, size = 0;
@@ -145,21 +159,26 @@ static int put_together(const plan *w, int64_t n, int64_t query, int64_t k, unsi
                     words[size++] = (uint64_t)DISTANCE(b->candidates[c]) << 32 | own[INDEX(b->candidates[c])];
         }
     const uint64_t *best = in_order(words, words + most, size, bound, n == 1, start);
-    for (int64_t i = 0; i < k; i++) {
+    const int64_t found = size < k ? size : k;
+    for (int64_t i = 0; i < found; i++) {
         distances[i] = (uint16_t)(best[i] >> 32);
         slots[i] = (int64_t)(best[i] & 0xffffffff);
     }
     free(words);
     free(start);
-    return 0;
+    return found;
 }
 
-/* queries: (sets, n_queries, width). distances, slots: (n_queries, k), by distance, then by slot; k at most the number
- * of codes that are not dead. */
-HS_API int hs_hamming_topk_parts(const part *parts, int64_t n, const uint8_t *queries, int64_t n_queries,
-                                 int64_t width, int64_t n_threads, int64_t portable, int64_t k, uint16_t *distances,
-                                 int64_t *slots)
+enum { NO_MEMORY = -1, NOT_FINITE = -2 };
+
+/* queries: (sets, n_queries, width), at least one. marks: (n_marks) by slot, or NULL. distances, slots: (n_queries, k),
+ * by distance, then by slot. Returns how many of the k items each query has found, the same number for all: fewer than
+ * k where fewer are marked and not dead, since the bound stays where it was then and lets all of them through. */
+HS_API int64_t hs_hamming_topk_parts(const part *parts, int64_t n, const uint8_t *queries, int64_t n_queries,
+                                     int64_t width, int64_t n_threads, int64_t portable, const uint8_t *marks,
+                                     int64_t n_marks, int64_t k, uint16_t *distances, int64_t *slots)
 {
+    int64_t found = 0;
     problem *p = calloc((size_t)n, sizeof *p);
     parts_state *t = calloc((size_t)n, sizeof *t);
     plan *w = calloc((size_t)n, sizeof *w);
@@ -179,7 +198,7 @@ HS_API int hs_hamming_topk_parts(const part *parts, int64_t n, const uint8_t *qu
     for (int64_t q = 0; !failed && q < n_queries; q++)
         bounds[q] = 8 * (unsigned)width;
     for (int64_t i = 0; !failed && i < n; i++) {
-        t[i] = (parts_state){.part = parts + i, .k = k, .bounds = bounds};
+        t[i] = (parts_state){.part = parts + i, .mask = {marks, n_marks}, .k = k, .bounds = bounds};
         w[i] = (plan){.problem = p + i, .work = work_part, .context = t + i, .divide_codes = 2};
         w[i].alongside = all - work_of(p + i);
         w[i].bytes_per_query = 2 * k * (int64_t)sizeof(uint64_t) + 8 * (8 * width + 1);
@@ -190,7 +209,7 @@ HS_API int hs_hamming_topk_parts(const part *parts, int64_t n, const uint8_t *qu
     }
     failed = failed || run_jobs(w);
     for (int64_t q = 0; !failed && q < n_queries; q++)
-        failed = put_together(w, n, q, k, bounds[q], distances + q * k, slots + q * k);
+        failed = (found = put_together(w, n, q, k, bounds[q], distances + q * k, slots + q * k)) < 0;
     for (int64_t i = 0; t && w && i < n; i++) {
         for (int64_t job = 0; t[i].nearest && job < w[i].n_jobs; job++) {
             const int64_t first = job / w[i].n_ranges * w[i].block;
@@ -204,24 +223,26 @@ HS_API int hs_hamming_topk_parts(const part *parts, int64_t n, const uint8_t *qu
     free(t);
     free(w);
     free(bounds);
-    return failed ? -1 : 0;
+    return failed ? NO_MEMORY : found;
 }
 
 HS_API int hs_signs_pack(const uint8_t *values, int64_t n, int64_t r, int64_t bytes, uint8_t *codes); /* signs.c */
 
-/* The same for the signs of values (sets, n_queries, r) of 4 or 8 bytes each; 1 where a value is infinite or not a
- * number. */
-HS_API int hs_hamming_topk_signs(const part *parts, int64_t n, const uint8_t *values, int64_t sets, int64_t n_queries,
-                                 int64_t r, int64_t bytes, int64_t n_threads, int64_t portable, int64_t k,
-                                 uint16_t *distances, int64_t *slots)
+/* The same for the signs of values (sets, n_queries, r) of 4 or 8 bytes each; NOT_FINITE where a value is infinite or
+ * not a number. */
+HS_API int64_t hs_hamming_topk_signs(const part *parts, int64_t n, const uint8_t *values, int64_t sets,
+                                     int64_t n_queries, int64_t r, int64_t bytes, int64_t n_threads, int64_t portable,
+                                     const uint8_t *marks, int64_t n_marks, int64_t k, uint16_t *distances,
+                                     int64_t *slots)
 {
     const int64_t width = (r + 7) / 8;
     uint8_t *queries = malloc((size_t)(sets * n_queries * width));
     if (!queries)
-        return -1;
-    int found = hs_signs_pack(values, sets * n_queries, r, bytes, queries);
-    if (!found)
-        found = hs_hamming_topk_parts(parts, n, queries, n_queries, width, n_threads, portable, k, distances, slots);
+        return NO_MEMORY;
+    int64_t found = NOT_FINITE;
+    if (!hs_signs_pack(values, sets * n_queries, r, bytes, queries))
+        found = hs_hamming_topk_parts(parts, n, queries, n_queries, width, n_threads, portable, marks, n_marks, k,
+                                      distances, slots);
     free(queries);
     return found;
 }

@@ -11,7 +11,7 @@ kernel does the work, or its NumPy twin where the package was installed without 
 """
 
 from hashstream.hamming._labels import pack_labels
-from hashstream.hamming._parts import Parts
+from hashstream.hamming._parts import Parts, marked
 from hashstream.hamming._rank import Histogram, StableScores, histogram, rank, stable_scores
 from hashstream.hamming._search import distances, pack, pack_signs, radius, topk, unpack
 from hashstream.hamming._types import TopK, WithinRadius
@@ -25,6 +25,7 @@ __all__ = [
     "WithinRadius",
     "distances",
     "histogram",
+    "marked",
     "pack",
     "pack_labels",
     "pack_signs",

@@ -57,6 +57,16 @@ def check_subset(subset: ArrayLike | None, n_codes: int) -> np.ndarray | None:
     return rows if (rows[1:] > rows[:-1]).all() else np.unique(rows)
 
 
+def check_mask(mask: np.ndarray) -> np.ndarray:
+    """Return the mask: 1-D, one byte per place, so that it can be read by address."""
+    if not isinstance(mask, np.ndarray) or mask.dtype not in (np.bool_, np.uint8) or mask.ndim != 1:
+        got = f"{mask.dtype} {mask.shape}" if isinstance(mask, np.ndarray) else type(mask).__name__
+        raise ValueError(f"mask must be a 1-D array of bool or uint8, got {got}")
+    if not mask.flags.c_contiguous:
+        raise ValueError("mask must be C-contiguous")
+    return mask
+
+
 def check_k(k: int) -> int:
     if k < 1:
         raise ValueError(f"k must be at least 1, got {k}")

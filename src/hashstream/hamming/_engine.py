@@ -27,15 +27,20 @@ class Engine(Protocol):
         """Prepare sets of codes for `topk_parts`; they have to outlive the result."""
 
     def topk_parts(
-        self, known: Any, queries: np.ndarray, k: int, n_threads: int
+        self, known: Any, queries: np.ndarray, k: int, n_threads: int, mask: np.ndarray | None = None
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Distances (q, k) uint16 and slots int64, by (distance, slot), for queries (sets, q, width); k is at most
-        the number of codes that are not removed."""
+        """Distances (q, m) uint16 and slots int64, by (distance, slot), for queries (sets, q, width); k is at most
+        the number of codes that are not removed. mask : C-contiguous bool or uint8 by slot; m is k, or the number of
+        codes that are marked and not removed where that is smaller and there is a query."""
 
     def topk_signs(
-        self, known: Any, values: np.ndarray, k: int, n_threads: int
+        self, known: Any, values: np.ndarray, k: int, n_threads: int, mask: np.ndarray | None = None
     ) -> tuple[np.ndarray, np.ndarray] | None:
         """The same for the signs of values (sets, q, r); None if a value is not finite."""
+
+    def marked(self, mask: np.ndarray, most: int) -> np.ndarray | None:
+        """The marked places of a C-contiguous bool or uint8 mask, ascending uint32; None if there are more than
+        `most`."""
 
     def weighted(
         self,

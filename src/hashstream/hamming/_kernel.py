@@ -35,6 +35,8 @@ portable = False
 """Set by tests, to run the portable C code on a machine with vector instructions."""
 
 
+_MASK, _FOUND = (c_void_p, c_int64), (c_int64, c_void_p, c_void_p)
+
 if lib is not None:
     for name, result, *arguments in (
         ("hamming_distances", c_int, POINTER(_Problem), c_void_p),
@@ -47,8 +49,9 @@ if lib is not None:
         ("hamming_ap", c_int, POINTER(_Problem), c_void_p, c_int64, *[c_void_p] * 5),
         ("hamming_radius_take", c_int, *[c_void_p] * 3),
         ("hamming_radius_free", None, c_void_p),
-        ("hamming_topk_parts", c_int, c_void_p, c_int64, c_void_p, *[c_int64] * 5, *[c_void_p] * 2),
-        ("hamming_topk_signs", c_int, c_void_p, c_int64, c_void_p, *[c_int64] * 7, *[c_void_p] * 2),
+        ("hamming_topk_parts", c_int64, c_void_p, c_int64, c_void_p, *[c_int64] * 4, *_MASK, *_FOUND),
+        ("hamming_topk_signs", c_int64, c_void_p, c_int64, c_void_p, *[c_int64] * 6, *_MASK, *_FOUND),
+        ("hamming_marked", c_int64, *_MASK, c_int64, c_int64, c_void_p),
         ("signs_pack", c_int, c_void_p, *[c_int64] * 3, c_void_p),
     ):
         function = getattr(lib, f"hs_{name}")
@@ -128,31 +131,48 @@ def parts(held: Sequence[Part]) -> ctypes.Array[_Part]:
     )
 
 
+NO_MASK = None, 0
+NOT_FINITE = -2  # known to hamming_parts.c
+
+
 def topk_parts(
-    known: ctypes.Array[_Part], queries: np.ndarray, k: int, n_threads: int
+    known: ctypes.Array[_Part], queries: np.ndarray, k: int, n_threads: int, mask: np.ndarray | None = None
 ) -> tuple[np.ndarray, np.ndarray]:
     _, q, width = queries.shape
     far, where = np.empty((q, k), np.uint16), np.empty((q, k), np.int64)
-    if far.size:
-        given = queries.ctypes.data, q, width, n_threads, portable
-        found = far.ctypes.data, where.ctypes.data
-        _raise_if(lib.hs_hamming_topk_parts(known, len(known), *given, k, *found))
-    return far, where
+    if not far.size:
+        return far, where
+    given = queries.ctypes.data, q, width, n_threads, portable
+    marks = NO_MASK if mask is None else (mask.ctypes.data, len(mask))
+    m = lib.hs_hamming_topk_parts(known, len(known), *given, *marks, k, far.ctypes.data, where.ctypes.data)
+    _raise_if(m < 0)
+    return (far, where) if m == k else (far[:, :m].copy(), where[:, :m].copy())
 
 
 def topk_signs(
-    known: ctypes.Array[_Part], values: np.ndarray, k: int, n_threads: int
+    known: ctypes.Array[_Part], values: np.ndarray, k: int, n_threads: int, mask: np.ndarray | None = None
 ) -> tuple[np.ndarray, np.ndarray] | None:
     q = values.shape[1]
     far, where = np.empty((q, k), np.uint16), np.empty((q, k), np.int64)
-    if far.size:
-        given = values.ctypes.data, *values.shape, values.itemsize, n_threads, portable
-        found = far.ctypes.data, where.ctypes.data
-        failed = lib.hs_hamming_topk_signs(known, len(known), *given, k, *found)
-        if failed > 0:
-            return None
-        _raise_if(failed)
-    return far, where
+    if not far.size:
+        return far, where
+    given = values.ctypes.data, *values.shape, values.itemsize, n_threads, portable
+    marks = NO_MASK if mask is None else (mask.ctypes.data, len(mask))
+    m = lib.hs_hamming_topk_signs(known, len(known), *given, *marks, k, far.ctypes.data, where.ctypes.data)
+    if m == NOT_FINITE:
+        return None
+    _raise_if(m < 0)
+    return (far, where) if m == k else (far[:, :m].copy(), where[:, :m].copy())
+
+
+def marked(mask: np.ndarray, most: int) -> np.ndarray | None:
+    n = lib.hs_hamming_marked(mask.ctypes.data, len(mask), most, portable, None)
+    if n > most:
+        return None
+    slots = np.empty(n, np.uint32)
+    # Never more than n are written, even if another thread writes to the mask meanwhile.
+    found = lib.hs_hamming_marked(mask.ctypes.data, len(mask), n, portable, slots.ctypes.data)
+    return slots[:found]
 
 
 def weighted(

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from hashstream.hamming._check import check_codes, check_n_threads
+from hashstream.hamming._check import check_codes, check_mask, check_n_threads
 from hashstream.hamming._engine import engine
 from hashstream.hamming._types import Part
 
@@ -52,7 +52,7 @@ class Parts:
         self._known = engine.parts(held)
 
     def topk(
-        self, queries: np.ndarray, k: int, *, n_threads: int | None = None
+        self, queries: np.ndarray, k: int, *, mask: np.ndarray | None = None, n_threads: int | None = None
     ) -> tuple[np.ndarray, np.ndarray]:
         """The k codes nearest to each query among all parts, exactly.
 
@@ -61,32 +61,34 @@ class Parts:
         queries : (sets, q, width) uint8
             The same q queries, encoded once for each set.
         k : int, at least 1
+        mask : (s,) bool or uint8, C-contiguous, optional
+            By slot: only marked codes are found. Slots from s on are not marked; those of no code may be.
         n_threads : int, optional
             By default, all cores that the process may use.
 
         Returns
         -------
         distances : (q, min(k, n)) uint16
-            Ascending in each row; n is the number of codes in all parts that are not removed.
+            Ascending in each row; n is the number of codes in all parts that are marked and not removed.
         slots : (q, min(k, n)) int64
             Equally distant codes by ascending slot.
         """
         if queries.dtype != np.uint8:
             raise ValueError(f"queries must be packed codes of dtype uint8, got {queries.dtype}")
-        k = self._check(queries, queries.shape[-1], k)
-        return engine.topk_parts(self._known, queries, k, check_n_threads(n_threads))
+        k = self._check(queries, queries.shape[-1], k, mask)
+        return engine.topk_parts(self._known, queries, k, check_n_threads(n_threads), mask)
 
     def topk_signs(
-        self, values: np.ndarray, k: int, *, n_threads: int | None = None
+        self, values: np.ndarray, k: int, *, mask: np.ndarray | None = None, n_threads: int | None = None
     ) -> tuple[np.ndarray, np.ndarray] | None:
         """`topk` of real values (sets, q, n_bits), float32 or float64, whose signs are the queries' bits; None if one
         is not finite."""
         if values.dtype not in (np.float32, np.float64):
             raise ValueError(f"values must be float32 or float64, got {values.dtype}")
-        k = self._check(values, -(-values.shape[-1] // 8), k)
-        return engine.topk_signs(self._known, values, k, check_n_threads(n_threads))
+        k = self._check(values, -(-values.shape[-1] // 8), k, mask)
+        return engine.topk_signs(self._known, values, k, check_n_threads(n_threads), mask)
 
-    def _check(self, given: np.ndarray, width: int, k: int) -> int:
+    def _check(self, given: np.ndarray, width: int, k: int, mask: np.ndarray | None) -> int:
         """Return the number of codes to find: k, or all where there are fewer."""
         if k < 1:  # here, not in a function: a search is timed in microseconds
             raise ValueError(f"k must be at least 1, got {k}")
@@ -99,4 +101,31 @@ class Parts:
                 f"queries of shape {given.shape} do not fit: at least {self._n_sets} sets are needed, with "
                 f"{self._width} bytes per code"
             )
-        return min(int(k), self._alive)
+        k = min(int(k), self._alive)
+        if mask is None:
+            return k
+        check_mask(mask)
+        return k if given.shape[1] else min(k, self._count(mask))  # a search counts them, but there is none
+
+    def _count(self, mask: np.ndarray) -> int:
+        """Codes that are marked and not removed."""
+        alive = [np.delete(slots, dead) for _, _, slots, dead in self._held]
+        return sum(int(np.count_nonzero(mask[slots[slots < len(mask)]])) for slots in alive)
+
+
+def marked(mask: np.ndarray, most: int) -> np.ndarray | None:
+    """The marked places of a mask that marks few; None, and sooner, where it marks more than `most`.
+
+    Parameters
+    ----------
+    mask : (s,) bool or uint8, C-contiguous
+    most : int, at least 0
+
+    Returns
+    -------
+    (m,) uint32, ascending, or None
+
+    >>> marked(np.array([False, True, False, True]), 2)
+    array([1, 3], dtype=uint32)
+    """
+    return engine.marked(check_mask(mask), most)

@@ -94,11 +94,14 @@ def parts(held: Sequence[Part]) -> Sequence[Part]:
 
 
 def topk_parts(
-    known: Sequence[Part], queries: np.ndarray, k: int, n_threads: int
+    known: Sequence[Part], queries: np.ndarray, k: int, n_threads: int, mask: np.ndarray | None = None
 ) -> tuple[np.ndarray, np.ndarray]:
     words = []  # distance and slot in one word: sorting words sorts by (distance, slot)
     for which, codes, slots, dead in known:
         rows = np.delete(np.arange(len(codes)), dead)
+        if mask is not None:
+            rows = rows[slots[rows] < len(mask)]
+            rows = rows[mask[slots[rows]] != 0]
         far, where = topk(queries[which], codes, k, rows, n_threads)
         words.append(far.astype(np.int64) << 32 | slots[where])
     best = np.sort(np.concatenate(words, axis=1), axis=1)[:, :k]
@@ -106,11 +109,16 @@ def topk_parts(
 
 
 def topk_signs(
-    known: Sequence[Part], values: np.ndarray, k: int, n_threads: int
+    known: Sequence[Part], values: np.ndarray, k: int, n_threads: int, mask: np.ndarray | None = None
 ) -> tuple[np.ndarray, np.ndarray] | None:
     if values.shape[1] and k and not np.isfinite(values).all():
         return None
-    return topk_parts(known, np.packbits(values > 0, axis=2), k, n_threads)
+    return topk_parts(known, np.packbits(values > 0, axis=2), k, n_threads, mask)
+
+
+def marked(mask: np.ndarray, most: int) -> np.ndarray | None:
+    slots = np.flatnonzero(mask).astype(np.uint32)
+    return slots if len(slots) <= most else None
 
 
 def weighted(
