@@ -64,8 +64,13 @@ def memory_folder() -> str:
 _recorder: Recorder | None = None
 
 
-def begin(folder: str) -> None:
-    """A new worker: temporary files go to `folder`."""
+_points = 12
+
+
+def begin(folder: str, points: int) -> None:
+    """A new worker: temporary files go to `folder`. points : moments at which each life loses power, about."""
+    global _points
+    _points = points
     tempfile.tempdir = folder
     cached = functools.cache(serialization.library_versions)  # or half of the time goes there
     serialization.library_versions = cached
@@ -82,7 +87,7 @@ def work(job: Job) -> Found:
     global _recorder
     if _recorder is None:
         _recorder = Recorder(Path(tempfile.mkdtemp(prefix="faulty-disk-")))
-    return try_power_losses(seed, _recorder, durability="fast" if seed % 5 == 4 else "full")
+    return try_power_losses(seed, _recorder, durability="fast" if seed % 5 == 4 else "full", points=_points)
 
 
 def try_all_damage(seed: int) -> Outcome:
@@ -163,6 +168,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--kills", type=int, default=200, help="seeds (200)")
     parser.add_argument("--losses", type=int, default=20, help="seeds (20)")
+    parser.add_argument("--points", type=int, default=12, help="moments of each life that loses power (12)")
     parser.add_argument("--damage", type=int, default=12, help="seeds (12)")
     parser.add_argument("--interrupts", type=int, default=80, help="seeds (80)")
     parser.add_argument("--first", type=int, default=0, help="the first seed (0)")
@@ -186,7 +192,7 @@ def main(arguments: list[str] | None = None) -> int:
     context = multiprocessing.get_context("forkserver")
     with (
         tempfile.TemporaryDirectory(prefix="hashstream-crash-", dir=chosen.folder) as folder,
-        context.Pool(chosen.workers, initializer=begin, initargs=(folder,)) as pool,
+        context.Pool(chosen.workers, initializer=begin, initargs=(folder, chosen.points)) as pool,
     ):
         everything = Run(pool)
         everything.do(jobs)

@@ -8,6 +8,7 @@
 >>> distances, indices = hs.hamming.topk(codes[1500:], codes[:1500], k=5)
 """
 
+import logging
 from importlib import import_module
 from typing import TYPE_CHECKING
 
@@ -75,6 +76,8 @@ __all__ = [
     "show_versions",
     "table",
 ]
+
+logging.getLogger(__name__).addHandler(logging.NullHandler())  # quiet, unless the program listens
 
 _LAZY_ROOMS = {"checks", "datasets", "evaluate", "table"}
 _LAZY_NAMES = {"HashTable": "table", "TableError": "table"}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import sys
 
 from hashstream._extras import MissingExtraError, require
@@ -16,6 +17,10 @@ def main() -> None:
         require("typer", "cli")
         from hashstream.cli import app
 
+        if (
+            logging.lastResort is not None
+        ):  # the package itself is quiet; whoever runs a command sees warnings
+            logging.getLogger("hashstream").addHandler(logging.lastResort)
         app(prog_name="hashstream")
     except MissingExtraError as error:
         print(f"hashstream: {error}", file=sys.stderr)

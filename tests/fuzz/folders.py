@@ -24,6 +24,7 @@ import numpy as np
 from tests.fuzz import runner
 from tests.fuzz.model_mutations import mutated as mutated_model
 from tests.fuzz.runner import Counts
+from tests.table.fingerprints import OPERANDS
 from tests.table.table_worlds import rows
 
 import hashstream as hs
@@ -32,6 +33,8 @@ from hashstream.table.storage.folder.records import checksum, pack, unpack
 
 NUMBERS = (0, 1, -1, 2, 7, 255, 2**31 - 1, 2**31, 2**32 - 1, 2**32, 2**40, 2**63 - 1, -(2**63))
 THINGS: tuple[Any, ...] = (*NUMBERS, None, True, "", "x", [], {}, 0.5, 1e300, 2**70)
+TEXTS = ("", "x", "null", "NaN", "1e999", "-7", "1.5", '"class 1"', "[]", "[0, 1, 0]", "[[0]]", "[1, 2]", "{}", '{"a":',
+         "true", '{"a": NaN}', "[" * 100_000, '{"a": ' * 5000 + "1" + "}" * 5000, "\ud800")  # fmt: skip
 X, Y = rows(np.random.default_rng(5), 400)
 
 
@@ -40,6 +43,26 @@ def run(seconds: float | None = None, count: int | None = None, seed: int = 0) -
 
 
 # ---- folders to begin with
+
+
+FIELDS: dict[str, Any] = {
+    "tenant": str, "price": float, "count": int, "fresh": bool, "taken": "datetime", "tags": list,
+}  # fmt: skip
+
+
+def values_of(n: int) -> dict[str, list[Any]]:
+    """Of all fields, some of them missing."""
+    found: dict[str, list[Any]] = {
+        "tenant": ["a", "b", "é"],
+        "price": [0.5, -1.0],
+        "count": [1, 2**40, -3],
+        "fresh": [True, False],
+        "taken": ["2024-01-01T00:00:00", "1950-02-03"],
+        "tags": [["red"], [], ["red", "blue"]],
+    }
+    return {
+        name: [None if i % 5 == 0 else some[i % len(some)] for i in range(n)] for name, some in found.items()
+    }
 
 
 @cache
@@ -57,18 +80,26 @@ def folders() -> list[Path]:
     ):
         path = base / str(i)
         table = HashTable.open(
-            path, hasher, policy=policy, segment_bytes=3000, checkpoint_rows=50, sample_size=20
+            path, hasher, fields=FIELDS, policy=policy, segment_bytes=3000, checkpoint_rows=50, sample_size=20
         )
         for start in range(0, 160, 40):
             names: list[Any] = list(range(start, start + 40))
             if ids == "str":
                 names = [f"item {one} é" for one in names]
             y = Y[start : start + 40]
-            table.ingest(names, X[start : start + 40], [f"class {one}" for one in y] if ids == "str" else y)
+            labels: list[Any] = [f"class {one}" for one in y] if ids == "str" else y.tolist()
+            labels[3] = None
+            fields, payloads = values_of(40), [{"n": i} if i % 3 else None for i in range(40)]
+            table.ingest(names, X[start : start + 40], labels, fields=fields, payloads=payloads)
         table.remove(names[:5])
+        table.declare({"later": int})
+        table.add(names[:2], X[:2], fields={"later": [1, None]})
+        if policy.keeps_features:
+            table.label(names[5:12], labels[12:19])
+            table.label(names[10:12], labels[20:22])  # less than a checkpoint, so that it is learned again
         shutil.copytree(path, base / f"{i} killed")
         table.compact()
-        table.ingest(names[:5], X[:5], [f"class {one}" for one in Y[:5]] if ids == "str" else Y[:5])
+        table.ingest(names[:5], X[:5], labels[5:10])
         table.close()
         paths += [path, base / f"{i} killed"]
     return paths
@@ -122,6 +153,8 @@ def altered_blob(raw: bytes, rng: np.random.Generator) -> bytes:
         arrays[f"{name}x"] = arrays.pop(name)
     elif how < 0.35:
         arrays[name] = arrays[list(arrays)[rng.integers(len(arrays))]]
+    elif name.endswith(("texts", "declared", "sample.labels", "json")) and rng.random() < 0.7:
+        arrays[name] = altered_texts(arrays[name], rng)
     else:
         arrays[name] = altered_array(arrays[name], rng)
     return pack(arrays)
@@ -133,6 +166,23 @@ def altered_bytes(raw: bytes, rng: np.random.Generator) -> bytes:
         if out:
             out[rng.integers(len(out))] = int(rng.integers(256))
     return bytes(out[: rng.integers(len(out) + 1)] if rng.random() < 0.2 else out)
+
+
+def altered_slots(raw: bytes, rng: np.random.Generator) -> bytes:
+    array = altered_array(np.frombuffer(raw, np.uint32), rng)
+    return altered_bytes(raw, rng) if array.dtype.hasobject or rng.random() < 0.2 else array.tobytes()
+
+
+def altered_texts(raw: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """Texts as JSON, of which one is another, such as a label that is none."""
+    texts = json.loads(raw.tobytes())
+    if isinstance(texts, list) and texts:
+        at = int(rng.integers(len(texts)))
+        sign = str(texts[at])[:1] if rng.random() < 0.9 else ""
+        texts[at] = sign + TEXTS[rng.integers(len(TEXTS))]
+    elif isinstance(texts, dict):
+        texts = altered_json(texts, rng)
+    return np.frombuffer(json.dumps(texts).encode(), np.uint8)
 
 
 def altered_json(value: Any, rng: np.random.Generator) -> Any:
@@ -161,6 +211,8 @@ KEYS = {
     "items": ("name", "part", "bytes"),
     "models": ("kind", "version", "seq", "hasher"),
     "unsynced": ("first_slot", "features"),
+    "feedback": ("seq", "version", "features_crc", "model_crc", "slots", "y", "old"),
+    "payloads": ("generation", "slot", "json"),
 }
 
 
@@ -172,8 +224,9 @@ def alter_row(db: sqlite3.Connection, rng: np.random.Generator) -> str:
     if not found:
         return alter_schema(db, rng)
     row = list(found[rng.integers(len(found))])
-    where = " AND ".join(f"{name} IS ?" for name in columns[: 2 if table in ("items", "models") else 1])
-    key = row[: 2 if table in ("items", "models") else 1]
+    keys = 2 if table in ("items", "models", "payloads") else 1
+    where = " AND ".join(f"{name} IS ?" for name in columns[:keys])
+    key = row[:keys]
     if rng.random() < 0.08:
         db.execute(f"DELETE FROM {table} WHERE {where}", key)
         return f"{table}: row {key} deleted"
@@ -181,8 +234,10 @@ def alter_row(db: sqlite3.Connection, rng: np.random.Generator) -> str:
     before = row[at]
     if isinstance(before, bytes) and table == "models":
         row[at] = mutated_model(before, rng)[0]
-    elif isinstance(before, bytes) and table == "unsynced":
-        row[at] = altered_bytes(before, rng)
+    elif isinstance(before, bytes) and (table == "unsynced" or columns[at] == "slots"):
+        row[at] = altered_slots(before, rng) if columns[at] == "slots" else altered_bytes(before, rng)
+    elif columns[at] == "json" and isinstance(before, str):
+        row[at] = TEXTS[rng.integers(len(TEXTS))]
     elif isinstance(before, bytes):
         row[at] = altered_blob(before, rng)
     elif columns[at] == "value":
@@ -284,11 +339,14 @@ def use(path: Path, rng: np.random.Generator) -> None:
             new = [f"new {one}" for one in new]
         labels: list[Any] = ["class 1", "class 2", "class 0"] if isinstance(new[0], str) else [1, 2, 0]
         steps: list[Callable[[], Any]] = [
-            lambda: table.ingest(new, X[:3], labels),
+            lambda: table.ingest(new, X[:3], labels, payloads=[{}, None, {"a": 1}]),
+            lambda: table.label(table.ids()[:9], (labels * 3)[: len(table.ids()[:9])]),
             table.refresh,
             lambda: table.remove(new[:1]),
             table.compact,
         ]
+        if not table.keeps_features:
+            del steps[1]  # it needs features
         for step in steps:
             step()
         ask(table)
@@ -303,6 +361,12 @@ def ask(table: HashTable) -> None:
     table.search_radius(X[:3], 4)
     held = table.get(ids[0][:20])
     assert len(held.labels) == len(ids[0][:20])
+    for name, kind in table.fields.items():
+        table.count({name: {"$exists": True}})
+        table.ids({name: OPERANDS[kind][0]})
+    table.count({"label": {"$in": [1, "class 1"]}})
+    table.search(X[:2], 3, where={"label": {"$exists": True}}, include=("labels", "fields", "payloads"))
+    table.get(table.ids())
     table.stats()
     table.check()
 

@@ -15,7 +15,8 @@ import traceback
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -37,11 +38,13 @@ from hashstream.table import (
     Policy,
     Projected,
     TableError,
+    comparing,
 )
 from hashstream.table.state import reencode
 from hashstream.table.state import view as view_module
-from hashstream.table.storage.folder import database, failpoints
+from hashstream.table.storage.folder import compact, database, failpoints
 from hashstream.table.storage.folder import storage as storage_module
+from hashstream.table.writer import Call
 
 N_BITS = 20
 
@@ -69,19 +72,37 @@ POLICIES: list[Callable[[], Policy]] = [
     lambda: Lazy(share=0.9, piece=3),
 ]
 
+TENANTS = ("a", "b", "c é", "")
+VALUES: dict[str, Callable[[np.random.Generator], Any]] = {
+    "tenant": lambda rng: str(rng.choice(TENANTS)),
+    "price": lambda rng: float(rng.random()),
+    "count": lambda rng: int(rng.integers(-3, 9)),
+    "fresh": lambda rng: bool(rng.random() < 0.5),
+    "taken": lambda rng: datetime(2024, 1, 1) + timedelta(seconds=int(rng.integers(10**6))),
+    "tags": lambda rng: rng.permutation(["red", "green", "blue"])[: rng.integers(4)].tolist(),
+}
+FIELDS: list[tuple[str, Any]] = [
+    ("tenant", str), ("price", float), ("count", int), ("fresh", bool), ("taken", "datetime"), ("tags", list),
+]  # fmt: skip
+
 
 @dataclass(frozen=True)
 class Operation:
-    """One call. `name` : a method of the table, or "reopen". ids, X, y, argument : what it is given."""
+    """One call. `name` : a method of the table, "reopen", or "group" for calls that share a commit. ids, X, y, fields,
+    payloads, argument : what it is given."""
 
     name: str
     ids: list[Any] | None = None
     X: np.ndarray | None = None
     y: np.ndarray | None = None
-    argument: int | None = None
+    argument: Any = None
+    fields: dict[str, list[Any]] | None = None
+    payloads: list[dict[str, Any] | None] | None = None
+    calls: tuple[Operation, ...] = ()
 
     def __str__(self) -> str:
         given = [] if self.ids is None else [f"{len(self.ids)} ids from {self.ids[0]!r}"]
+        given += map(str, self.calls)
         return f"{self.name}({', '.join(given + ([] if self.argument is None else [str(self.argument)]))})"
 
 
@@ -115,6 +136,7 @@ class World:
             "PIECE": int(rng.choice([3, 7, 1 << 16])),
             "FEW_DEAD": int(rng.choice([2, 1024])),
             "MANY": int(rng.choice([5, 4096])),
+            "LEAST_ROWS": int(rng.choice([10, 500])),
         }
         self.queries = rows(rng, 4)[0].astype(self.dtype)
         self.operations = self._operations(rng, n_operations)
@@ -130,39 +152,103 @@ class World:
         return f"{self.hasher()}, {type(self.policy()).__name__}, {kinds}, {self.settings}, {self.limits}"
 
     def _operations(self, rng: np.random.Generator, n: int) -> list[Operation]:
-        names = ["ingest", "add", "remove", "refresh", "flush", "compact", "snapshot", "reopen"]
-        shares = np.array([8, 2, 3, 3, 1, 1.2, 1, 1])
-        operations = [self._batch("ingest", rng, np.arange(24).tolist())]
-        alive = set(operations[0].ids or [])
+        shares = {
+            "ingest": 7, "add": 2, "group": 1.5, "label": 3, "remove": 2, "remove where": 1, "declare": 1,
+            "refresh": 3, "flush": 1, "compact": 1.2, "snapshot": 1, "reopen": 1,
+        }  # fmt: skip
+        if not self.policy().keeps_features and self.hasher().needs_labels:
+            del shares["label"]  # it needs features
+        weights = np.array(list(shares.values()))
+        declared = dict(FIELDS[: int(rng.integers(4))])
+        self.first_fields = dict(declared)
+        first = self._batch("ingest", rng, np.arange(24).tolist(), declared)
+        if rng.random() < 0.25:
+            first = replace(first, y=None)
+        operations = [first]
+        alive = {one: self._tenant(first, at) for at, one in enumerate(first.ids or [])}
         while len(operations) < n:
-            name = str(rng.choice(names, p=shares / shares.sum()))
+            name = str(rng.choice(list(shares), p=weights / weights.sum()))
             if name in ("ingest", "add"):
                 size = 30 if rng.random() < 0.1 else int(rng.integers(1, 12))
-                operation = self._batch(name, rng, rng.permutation(70)[:size].tolist())
-                alive |= set(operation.ids or [])
-            elif name == "remove":
+                operation = self._batch(name, rng, rng.permutation(70)[:size].tolist(), declared)
+            elif name == "group":
+                pieces = np.array_split(
+                    rng.permutation(70)[: int(rng.integers(4, 16))], int(rng.integers(1, 5))
+                )
+                kind = "ingest" if rng.random() < 0.7 else "add"
+                calls = [self._batch(kind, rng, piece.tolist(), declared) for piece in pieces]
+                if any(call.y is None for call in calls):  # or they may not share a commit
+                    calls = [replace(call, y=None) for call in calls]
+                operation = Operation(name, calls=tuple(calls))
+            elif name == "remove where":
+                tenant = str(rng.choice(TENANTS))
+                if "tenant" not in declared:
+                    continue
+                operation = Operation(name, argument={"tenant": tenant})
+                alive = {one: held for one, held in alive.items() if held != tenant}
+            elif name == "declare":
+                operation = Operation(name, argument=dict([FIELDS[int(rng.integers(len(FIELDS)))]]))
+                declared |= operation.argument
+            elif name in ("remove", "label"):
                 if not alive:
                     continue
                 ids = rng.permutation(np.array(sorted(alive), object))
                 ids = ids[: int(rng.integers(1, 8)) if rng.random() < 0.95 else len(ids)].tolist()
-                operation = Operation("remove", ids)
-                alive -= set(ids)
+                operation = Operation(name, ids)
+                if name == "label":
+                    operation = replace(operation, y=self._labels(rng, rng.integers(CLASSES, size=len(ids))))
+                else:
+                    alive = {one: held for one, held in alive.items() if one not in set(ids)}
             else:
                 budget = int(rng.integers(1, 15)) if name == "refresh" and rng.random() < 0.6 else None
                 operation = Operation(name, argument=len(operations) if name == "snapshot" else budget)
+            for call in operation.calls or (operation,):
+                if call.X is not None:
+                    alive |= {one: self._tenant(call, at) for at, one in enumerate(call.ids or [])}
             operations.append(operation)
         return operations
 
-    def _batch(self, name: str, rng: np.random.Generator, numbers: list[int]) -> Operation:
+    @staticmethod
+    def _tenant(batch: Operation, at: int) -> str | None:
+        return (batch.fields or {}).get("tenant", [None] * (at + 1))[at]
+
+    def _labels(self, rng: np.random.Generator, y: np.ndarray) -> np.ndarray:
+        """Classes in the form that this world has for labels."""
+        if self.labels == "matrix":
+            others = np.eye(CLASSES, dtype=int)[rng.integers(CLASSES, size=len(y))]
+            return np.asarray(np.eye(CLASSES, dtype=int)[y] | others)
+        return y if self.labels == "int" else np.array([f"class {one}" for one in y], object)
+
+    def _batch(
+        self, name: str, rng: np.random.Generator, numbers: list[int], declared: dict[str, Any]
+    ) -> Operation:
         ids: list[Any] = [f"item {one} é" for one in numbers] if self.text_ids else numbers
         X, y = rows(rng, len(ids))
-        labels = {
-            "int": y,
-            "str": np.array([f"class {one}" for one in y], object),
-            "matrix": np.eye(CLASSES, dtype=int)[y]
-            | np.eye(CLASSES, dtype=int)[rng.integers(CLASSES, size=len(y))],
-        }[self.labels]
-        return Operation(name, ids, X.astype(self.dtype), labels if name == "ingest" else None)
+        labels: np.ndarray | None = self._labels(rng, y)
+        kind = rng.random()
+        if kind < 0.1 or (name == "add" and kind < 0.6):
+            labels = None
+        elif kind > 0.7:  # some are missing
+            assert labels is not None
+            numeric = self.labels == "matrix" or (self.labels == "int" and kind > 0.85)
+            labels = labels.astype(float if numeric else object)
+            labels[rng.random(len(labels)) < 0.3] = np.nan if numeric else None
+        fields = {
+            field: [values(rng) if rng.random() < 0.8 else None for _ in ids]
+            for field, values in VALUES.items()
+            if field in declared and rng.random() < 0.8
+        }
+        payloads = [
+            None if i % 3 == 0 else {"n": i, "text": "é" * int(rng.integers(9))} for i in range(len(ids))
+        ]
+        return Operation(
+            name,
+            ids,
+            X.astype(self.dtype),
+            labels,
+            fields=fields or None,
+            payloads=payloads if rng.random() < 0.7 else None,
+        )
 
     # ---- doing it
 
@@ -171,12 +257,17 @@ class World:
         storage_module.LOG_ROWS = self.limits["LOG_ROWS"]
         database.WAL_PAGES = self.limits["WAL_PAGES"]
         reencode.PIECE = self.limits["PIECE"]
+        compact.PIECE = self.limits["PIECE"]
+        comparing.LEAST_ROWS, comparing.LEAST_ITEMS = self.limits["LEAST_ROWS"], 5
         view_module.FEW_DEAD, view_module.MANY = self.limits["FEW_DEAD"], self.limits["MANY"]
 
     def open(self, path: Path, **settings: Any) -> HashTable:
         """The table; a new one where there is none."""
         hasher = None if HashTable.exists(path) else self.hasher()
-        return HashTable.open(path, hasher, policy=self.policy(), **{**self.settings, **settings})
+        fields = self.first_fields if hasher is not None else None
+        return HashTable.open(
+            path, hasher, fields=fields, policy=self.policy(), **{**self.settings, **settings}
+        )
 
     def apply(self, table: HashTable, operation: Operation, snapshots: Path | None) -> tuple[HashTable, Any]:
         """Do one operation; the table to go on with, and what the call returned.
@@ -184,10 +275,18 @@ class World:
         snapshots : where copies go; None for a table that is never closed and copied.
         """
         name, ids = operation.name, operation.ids
-        if name == "ingest":
-            return table, table.ingest(ids, operation.X, operation.y)
-        if name == "add":
-            return table, table.add(ids, operation.X)
+        if name in ("ingest", "add"):
+            store = table.ingest if name == "ingest" else table.add
+            more = {"fields": operation.fields, "payloads": operation.payloads}
+            return table, store(ids, operation.X, operation.y, **more)
+        if name == "group":
+            return table, together(table, operation.calls)
+        if name == "label":
+            return table, table.label(ids, operation.y)
+        if name == "declare":
+            return table, table.declare(operation.argument)
+        if name == "remove where":
+            return table, table.remove(where=operation.argument)
         if name == "remove":
             return table, table.remove(ids)
         if name == "refresh":
@@ -206,6 +305,25 @@ class World:
         assert path is not None
         table.close()
         return self.open(path), None
+
+
+def together(table: HashTable, operations: tuple[Operation, ...]) -> None:
+    """Do calls of a writer in one commit: all but the last wait when the last one comes, whose thread does them."""
+    writer = table.writer()
+    calls = [
+        Call(
+            "ingest" if one.name == "ingest" else "add",
+            (one.ids, one.X, one.y),
+            {"fields": one.fields, "payloads": one.payloads},
+        )
+        for one in operations
+    ]
+    writer._waiting.extend(calls[:-1])
+    writer._do(calls[-1])
+    for call in calls:
+        assert call.done
+        if call.error is not None:
+            raise call.error
 
 
 def live(

@@ -92,9 +92,11 @@ class Victim:
         found: dict[str, Any] = {}
         try:
             reader = mode == "read"
-            with HashTable.open(self.copy, mode="read") if reader else self.world.open(self.copy) as table:
+            opened = HashTable.open(self.copy, mode="read") if reader else self.world.open(self.copy)
+            with opened as table, table.paused():  # a refresh meanwhile would change what is compared
                 found = fingerprint(table, self.world.queries)
-                wrong = differences(found, self.wanted) or wrong_answers(table, self.world.queries)
+                wrong = differences(found, self.wanted, self.world.lazy)
+                wrong = wrong or wrong_answers(table, self.world.queries)
         except TableError as error:
             if name not in str(error):
                 return f"{what}: not named by: {error}"

@@ -12,8 +12,18 @@ from hashstream.hashers import OnlineHasher
 from hashstream.hashers.serialization import to_bytes
 from hashstream.table import HashTable
 
-CHOSEN_BY_TIME = {"codes", "versions", "encoders", "search", "commits", "policy"}
+CHOSEN_BY_TIME = {"codes", "versions", "encoders", "search", "commits", "policy", "comparison", "relabelled"}
 """What depends on how far a background thread has come."""
+
+OPERANDS: dict[str, list[Any]] = {
+    "str": ["a", {"$exists": False}],
+    "float": [{"$lt": 0.5}],
+    "int": [{"$gte": 5}],
+    "bool": [True],
+    "datetime": [{"$lt": "2024-01-05T00:00:00"}],
+    "list": [{"$in": ["green", "blue"]}],
+}
+"""Right-hand sides of filters, by the kind of the field."""
 
 
 def fingerprint(table: HashTable, Q: np.ndarray) -> dict[str, Any]:
@@ -21,7 +31,8 @@ def fingerprint(table: HashTable, Q: np.ndarray) -> dict[str, Any]:
     view = table._state.view
     slots = view.live()
     if view.column is None:
-        return {"ids": [], "hasher": learned(table._state.model.hasher), "commits": table.stats().commits}
+        hasher = learned(table._state.model.hasher)
+        return {"ids": [], "hasher": hasher, "kinds": table.fields, "commits": table.stats().commits}
     ids = view.column.take(slots)
     items = table.get(ids)
     sampled, X, labels = table._state.sample.items()
@@ -32,6 +43,13 @@ def fingerprint(table: HashTable, Q: np.ndarray) -> dict[str, Any]:
         "codes": items.codes.tobytes().hex(" ", items.codes.shape[1]),
         "versions": items.versions.tolist(),
         "labels": [_plain(label) for label in items.labels],
+        "learned": view.labels.texts(slots),
+        "kinds": table.fields,
+        "fields": items.fields,
+        "payloads": items.payloads,
+        "filtered": [table.ids(one).tolist() for one in filters(table)],
+        "relabelled": table._state.relabelled,
+        "comparison": table._state.comparison.to_fields(),
         "features": None if items.features is None else digest(items.features.tobytes()),
         "hasher": learned(table._state.model.hasher),
         "newest": view.newest,
@@ -52,6 +70,14 @@ def fingerprint(table: HashTable, Q: np.ndarray) -> dict[str, Any]:
         ],
         "commits": table.stats().commits,
     }
+
+
+def filters(table: HashTable) -> list[dict[str, Any]]:
+    """Some that the table can answer."""
+    found: list[dict[str, Any]] = [{"label": {"$exists": True}}]
+    for name, kind in table.fields.items():
+        found += [{name: value} for value in OPERANDS[kind]]
+    return found
 
 
 def learned(hasher: OnlineHasher) -> str:
@@ -87,16 +113,18 @@ def wrong_answers(table: HashTable, Q: np.ndarray) -> list[str]:
     items = table.get(ids)
     n_bits = next(iter(view.encoders.values())).n_bits
     bits = np.unpackbits(items.codes, axis=1, count=n_bits).astype(bool)
-    far = np.empty((len(Q), len(ids)), int)
+    far = np.empty((2, len(Q), len(ids)), int)
     for version, encoder in view.encoders.items():
         at = items.versions == version
-        far[:, at] = ((encoder.decision_function(Q) > 0)[:, None] != bits[None, at]).sum(axis=2)
-    distances, found = table.search(Q, max(1, len(ids)))
+        far[0][:, at] = ((encoder.decision_function(Q) > 0)[:, None] != bits[None, at]).sum(axis=2)
+    far[1] = ((view.encoders[view.newest].decision_function(Q) > 0)[:, None] != bits[None]).sum(axis=2)
     wrong = []
-    for i in range(len(Q)):
-        order = np.argsort(far[i], kind="stable")
-        if found[i].tolist() != ids[order].tolist() or distances[i].tolist() != far[i][order].tolist():
-            wrong.append(f"search {i}")
+    for how, away in zip(("like", "current"), far, strict=True):
+        distances, found = table.search(Q, max(1, len(ids)), compare=how)
+        for i in range(len(Q)):
+            order = np.argsort(away[i], kind="stable")
+            if found[i].tolist() != ids[order].tolist() or distances[i].tolist() != away[i][order].tolist():
+                wrong.append(f"search {i}, {how}")
     if set(items.versions.tolist()) - set(view.encoders):
         wrong.append("an item of a version without functions")
     return wrong

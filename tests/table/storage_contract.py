@@ -45,6 +45,11 @@ def empty_state() -> State:
     return State.empty(HASHER.copy(), 40)
 
 
+def payload(row: int) -> str | None:
+    """Of a row of a batch: every third has none."""
+    return None if row % 3 == 0 else f'{{"row":{row}}}'
+
+
 def ingest(storage: Storage, state: State, ids: Any, seed: int) -> tuple[State, Batch]:
     """Commit a batch as a table does; the state after it, and the batch."""
     names = as_ids(ids)
@@ -52,7 +57,8 @@ def ingest(storage: Storage, state: State, ids: Any, seed: int) -> tuple[State, 
     learner = state.model.hasher.copy()
     X, y = learner.check_batch(X, y)
     assert y is not None
-    batch = Batch(X, y, learned=True)
+    payloads = [payload(row) for row in range(len(names))]
+    batch = Batch(X, y, learned=True, payloads=payloads)
     model = state.model.learned(learner.learned(X, y))
     plan = plan_batch(state, storage, names, np.full(len(names), -1), batch, model)
     after = state.after(plan.change, plan.model, plan.memory)
@@ -70,6 +76,28 @@ def remove(storage: Storage, state: State, slots: list[int]) -> State:
     storage.commit(change, after)
     storage.settled()
     return after
+
+
+def give_feedback(table: HashTable) -> None:
+    """Items with fields and payloads, some labelled later, some corrected, some removed."""
+    X, y = rows(np.random.default_rng(50), 40)
+    table.declare({"tenant": str})
+    payloads = [None if i % 3 == 0 else {"n": i} for i in range(40)]
+    table.ingest(range(30), X[:30], y[:30], fields={"tenant": ["a", None, "b"] * 10}, payloads=payloads[:30])
+    table.add(range(30, 40), X[30:], payloads=payloads[30:])
+    table.label([31, 5, 33], [0, 1, 2])
+    table.declare({"tags": list})
+    table.label([31, 6], [3, (int(y[6]) + 1) % 4])
+    table.remove([0, 5, 39])
+
+
+def everything(table: HashTable) -> list[Any]:
+    """Items with all that they have, and the model, as values that can be compared."""
+    view, ids = table._state.view, table.ids()
+    items = table.get(ids)
+    learned = [array.tobytes() for array in table.hasher.encoder().arrays()]
+    texts = view.labels.texts(view.live())
+    return [ids.tolist(), items.labels, texts, items.fields, items.payloads, learned, table.hasher.n_seen_]
 
 
 def same_state(a: State, b: State) -> None:
@@ -116,12 +144,11 @@ class StorageContract(ABC):
         X, y = np.concatenate([first.X, second.X]), [*first.y.tolist(), *second.y.tolist()]  # type: ignore[union-attr]
         slots = np.array([49, 0, 20, 19, 3])
         assert storage.features(slots).tolist() == X[slots].tolist()
-        assert storage.labels(slots, state.generation) == [y[slot] for slot in slots]
-        found, labels = storage.read(slots, state.generation)
-        assert found.tolist() == X[slots].tolist()
-        assert labels == [y[slot] for slot in slots]
+        assert storage.read(slots, state.generation).tolist() == X[slots].tolist()
+        assert state.view.labels.take(slots).tolist() == [y[slot] for slot in slots]
         assert storage.features(NONE).shape[0] == 0
-        assert storage.labels(NONE, state.generation) == []
+        assert storage.payloads(slots, state.generation) == [payload(row) for row in (29, 0, 0, 19, 3)]
+        assert storage.payloads(NONE, state.generation) == []
         blocks = [(start, block.copy()) for start, block in storage.blocks(5, 45)]
         assert np.concatenate([block for _, block in blocks]).tolist() == X[5:45].tolist()
         assert [start for start, _ in blocks] == [
@@ -131,7 +158,6 @@ class StorageContract(ABC):
         assert [(one.first_slot, one.n_rows) for one in held] == [(0, 20), (20, 30)]
         assert [one.seq for one in held] == [1, 2]
         assert [one.version for one in held] == [int(v) for v in state.view.versions]
-        assert np.concatenate([one.y for one in held if one.y is not None]).tolist() == y
         assert storage.feature_bytes == X.nbytes
         storage.close()
 
@@ -153,7 +179,7 @@ class StorageContract(ABC):
             store([f"odd {i}" for i in range(12)] if kind == "matrix" else range(12), X, y)
             slots = np.flatnonzero(np.isin(table.ids(), list(table)[-12:]))
             wanted = [None] * 12 if y is None else list(y)
-            held = storage.labels(slots, table._state.generation)
+            held = table._state.view.labels.take(slots)
             for got, given in zip(held, wanted, strict=True):
                 assert (got is None) == (given is None)
                 assert np.array_equal(got, given)  # 0 is no missing label, and no missing label is 0
@@ -163,6 +189,18 @@ class StorageContract(ABC):
             for one, label in zip(found.ids.ravel().tolist(), found.labels.ravel().tolist(), strict=True):
                 if one in by_id:
                     assert np.array_equal(label, by_id[one])
+
+    def test_feedback_fields_and_payloads_are_kept(self, tmp_path: Path) -> None:
+        """By compaction and in a snapshot: labels, and which of them were learned, too."""
+        storage = self.opened(tmp_path)
+        with HashTable(storage, storage.load()) as table:
+            give_feedback(table)
+            before = everything(table)
+            assert table.compact() == 3
+            assert everything(table) == before
+            table.snapshot(tmp_path / "copy")
+            with HashTable.open(tmp_path / "copy") as copied:
+                assert everything(copied) == before
 
     def test_searches_go_through_the_index(self, tmp_path: Path) -> None:
         storage = self.opened(tmp_path)
@@ -206,8 +244,9 @@ class StorageContract(ABC):
         left = [row for row in range(20) if row not in (0, 1, 7)]
         assert storage.features(np.arange(17)).tolist() == batch.X[left].tolist()
         assert batch.y is not None
-        assert storage.labels(np.arange(17), after.generation) == batch.y[left].tolist()
-        for ask in (storage.labels, storage.read):
+        assert after.view.labels.take(np.arange(17)).tolist() == batch.y[left].tolist()
+        assert storage.payloads(np.arange(17), after.generation) == [payload(row) for row in left]
+        for ask in (storage.payloads, storage.read):
             with pytest.raises(Overtaken):
                 ask(np.arange(3), before.generation)
         assert after.view.ids(after.view.live()).tolist() == left
@@ -285,6 +324,19 @@ class DurableContract(StorageContract):
         assert storage.verify(after)[1] == after.view.n_slots
         assert storage.disk_bytes > 0
         storage.close()
+
+    def test_the_model_has_learned_feedback_when_it_is_opened_again(self, tmp_path: Path) -> None:
+        """From a checkpoint, and without one: `Storage.close` writes none."""
+        storage = self.opened(tmp_path)
+        table = HashTable(storage, storage.load())
+        give_feedback(table)
+        wanted = everything(table)
+        storage.close()
+        for _ in range(2):
+            storage = self.reopened(storage)
+            with HashTable(storage, storage.load()) as table:
+                assert everything(table) == wanted
+                table.check()
 
     def test_a_commit_that_fails_has_not_happened(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

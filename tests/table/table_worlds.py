@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from tests.table.fingerprints import learned
+from tests.table.plain_filters import matches
 from tests.table.slow_table import SlowTable
 
 from hashstream.table import HashTable
@@ -48,7 +50,7 @@ def same_answers(table: HashTable, model: SlowTable, Q: np.ndarray, k: int = 7) 
 
 
 def same_items(table: HashTable, model: SlowTable) -> None:
-    """Every item of the table is the model's: code, version, features, label."""
+    """Every item of the table is the model's: code, version, features, label, fields, payload."""
     ids: list[Any] = list(model.items)
     got = table.get(ids)
     for i, one in enumerate(ids):
@@ -57,15 +59,54 @@ def same_items(table: HashTable, model: SlowTable) -> None:
         assert got.versions[i] == entry.version
         assert got.codes[i].tolist() == np.packbits(entry.bits).tolist()
         assert got.labels[i] == entry.label
+        given = entry.label.item() if isinstance(entry.label, np.generic) else entry.label
+        assert type(got.labels[i]) is type(given)
+        assert got.payloads[i] == entry.payload
+        for name, values in got.fields.items():
+            assert values[i] == entry.fields.get(name)
+            assert type(values[i]) is type(entry.fields.get(name))
         if got.features is not None:
             assert got.features[i].tolist() == entry.x.tolist()
     for one in model.ever - set(ids):
         assert one not in table
 
 
+def same_matches(table: HashTable, model: SlowTable, Q: np.ndarray, where: dict[str, Any]) -> None:
+    """Every answer about the items that pass a filter is the model's."""
+    wanted = model.ids(lambda item: matches(where, item))
+    assert table.count(where) == len(wanted), where
+    assert table.ids(where).tolist() == wanted, where
+    assert table.ids(where, offset=1, limit=3).tolist() == wanted[1:4]
+    keep = set(wanted)
+    for compare in ("like", "current"):
+        found = table.search(Q, 4, where=where, compare=compare, offset=2, include=("labels", "fields"))
+        offsets, far, ids = radius = table.search_radius(
+            Q, 6, where=where, compare=compare, include=("payloads", "labels", "fields")
+        )
+        assert found.payloads is None
+        assert radius.labels is not None
+        assert radius.payloads is not None
+        for i, q in enumerate(Q):
+            ranking = [one for one in model.ranking(q, compare=compare) if one[2] in keep]
+            page = ranking[2:6]
+            assert found.ids[i].tolist() == [one for _, _, one in page], where
+            assert found.distances[i].tolist() == [distance for distance, _, _ in page]
+            _same_included(found, i, [one for _, _, one in page], model)
+            near = [(distance, one) for distance, _, one in ranking if distance <= 6]
+            part = slice(offsets[i], offsets[i + 1])
+            assert list(zip(far[part].tolist(), ids[part].tolist(), strict=True)) == near, where
+            payloads = [model.items[one].payload for _, one in near]
+            assert radius.payloads[part].tolist() == payloads
+            assert radius.labels[part].tolist() == [model.items[one].label for _, one in near]
+
+
+def _same_included(found: Any, i: int, ids: list[Any], model: SlowTable) -> None:
+    assert found.labels[i].tolist() == [model.items[one].label for one in ids]
+    for name, values in found.fields.items():
+        assert values[i].tolist() == [model.items[one].fields.get(name) for one in ids]
+
+
 def same_model(table: HashTable, model: SlowTable) -> None:
     """The hasher has learned the same, to the last bit."""
-    W = table.hasher.projection_
-    assert W.dtype == model.hasher.projection_.dtype
-    assert W.tobytes() == model.hasher.projection_.tobytes()
+    assert learned(table.hasher) == learned(model.hasher)
     assert table.hasher.version_ == model.version

@@ -61,12 +61,13 @@ def test_a_dropped_storage_gives_its_lock_back_without_the_garbage_collector(tmp
 
 
 def test_the_contract_notices_a_storage_that_forgets(tmp_path: Path) -> None:
-    """The contract can fail: here a storage that drops every second batch of labels."""
+    """The contract can fail: here a storage that loses the features of later batches."""
 
     class Forgetful(MemoryStorage):
-        def labels(self, slots, generation):  # type: ignore[no-untyped-def]
-            found = super().labels(slots, generation)
-            return [None if slot >= 20 else label for slot, label in zip(slots.tolist(), found, strict=True)]
+        def read(self, slots, generation):  # type: ignore[no-untyped-def]
+            found = super().read(slots, generation)
+            found[slots >= 20] = 0
+            return found
 
     class Tests(TestMemory):
         def opened(self, tmp_path: Path, keep_features: bool = True) -> Storage:

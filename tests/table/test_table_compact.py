@@ -32,11 +32,11 @@ def worn(path: Path | None, **settings: Any) -> tuple[HashTable, SlowTable]:
     for i in range(4):
         ids = list(range(20 * i, 20 * i + 20))
         X, y = rows(rng, 20)
-        table.ingest(ids, X, y)
-        model.ingest(ids, X, y)
+        for one in (table, model):
+            one.ingest(ids, X, y, payloads=[{"id": name} for name in ids])  # type: ignore[attr-defined]
     X, y = rows(rng, 10)
     for one in (table, model):
-        one.ingest(list(range(5, 15)), X, y)  # type: ignore[attr-defined]
+        one.ingest(list(range(5, 15)), X, y, payloads=[{"late": i} for i in range(10)])  # type: ignore[attr-defined]
         one.remove(list(range(30, 50)))  # type: ignore[attr-defined]
     return table, model
 
@@ -96,11 +96,11 @@ def test_without_features(path: Path | None) -> None:
     table.close()
 
 
-@pytest.mark.parametrize("late", ["read", "rows", "labels"])
+@pytest.mark.parametrize("late", ["read", "rows", "payloads"])
 def test_who_reads_while_it_is_compacted_gets_what_was_asked_for(
     path: Path | None, monkeypatch: pytest.MonkeyPatch, late: str
 ) -> None:
-    """The item has one of the last slots, which is not there any more when its features, or its label, are read."""
+    """The item has one of the last slots, which is not there any more when its features, or its payload, are read."""
     table, model = worn(path)
     storage: Any = table._storage
     rows_of = getattr(storage, "_features", None)
@@ -123,6 +123,7 @@ def test_who_reads_while_it_is_compacted_gets_what_was_asked_for(
     assert found.features is not None
     assert found.features.tolist() == [model.items[one].x.tolist() for one in (79, 6)]
     assert found.labels == [model.items[one].label for one in (79, 6)]
+    assert found.payloads == [{"id": 79}, {"late": 1}]
     table.close()
 
 

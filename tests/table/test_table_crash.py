@@ -6,12 +6,18 @@ import json
 import os
 import subprocess
 import sys
+import warnings
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from tests.table import faulty_disk
+from tests.table.fingerprints import fingerprint
+from tests.table.table_worlds import rows
 
+import hashstream as hs
+from hashstream.table import HashTable, Never
 from hashstream.table.storage.folder import failpoints
 
 ROOT = Path(__file__).parents[2]
@@ -27,7 +33,19 @@ def figures(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     losses = 0 if faulty_disk.problem() else 2
     command = [sys.executable, str(ROOT / "tests" / "run_crash.py"), "--json", str(path)]
     done = subprocess.run(
-        [*command, "--kills", str(SEEDS), "--losses", str(losses), "--damage", "0", "--interrupts", "0"],
+        [
+            *command,
+            "--kills",
+            str(SEEDS),
+            "--losses",
+            str(losses),
+            "--points",
+            "6",
+            "--damage",
+            "0",
+            "--interrupts",
+            "0",
+        ],
         cwd=ROOT,
         capture_output=True,
         text=True,
@@ -71,3 +89,20 @@ def test_what_was_acknowledged_survives_power_losses(figures: dict[str, Any]) ->
     assert all(losses["losses"][kind] > 20 for kind in ("nothing", "all", "some"))
     assert losses["whole"] > 0
     assert losses["undone"] > 0
+
+
+def test_a_reader_goes_past_feedback_that_a_checkpoint_has_deleted(tmp_path: Path) -> None:
+    """The model then comes from the checkpoint, since what it learned from is not there any more."""
+    rng, ids = np.random.default_rng(0), np.arange(60)
+    X, y = rows(rng, 60)
+    with HashTable.open(tmp_path, hs.FCOH(16, random_state=0), policy=Never(), sample_size=0) as table:
+        table.ingest(ids, X, y)
+        with HashTable.open(tmp_path, mode="read") as reader:
+            table.label(ids[:20], (y[:20] + 1) % 4)
+            table.flush()
+            table.label(ids[20:30], (y[20:30] + 1) % 4)
+            table.ingest([100], X[:1], y[:1])
+            with warnings.catch_warnings():
+                warnings.simplefilter("error")
+                assert reader.reload()
+            assert fingerprint(reader, X[:5]) == fingerprint(table, X[:5])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -243,6 +244,131 @@ def test_files_that_are_refused(file: Path, tmp_path: Path) -> None:
         with pytest.raises(ValueError, match="ids"):
             table.ingest_files([file])  # strings, and the table has numbers
         assert len(table) == 75
+
+
+# ---- fields and payloads
+
+FIELDS = {"tenant": "str", "count": "int", "taken": "datetime", "tags": "list", "new": "bool"}
+MOMENT = datetime(2024, 5, 31, 12, tzinfo=UTC)
+
+
+def test_arrays_of_an_npz_file_are_fields_and_payload(tmp_path: Path) -> None:
+    path = tmp_path / "rows.npz"
+    prices = np.where(np.arange(100) % 3, np.arange(100.0), np.nan)
+    moments = np.full(100, np.datetime64("2024-05-31T12:00"))
+    np.savez(path, ids=IDS, x=X, y=Y, tenant=["a", ""] * 50, count=np.arange(100), taken=moments,
+             tags=[["a", "b"], ["c", ""]] * 50, new=[True, False] * 50, price=prices, classes=["x"])  # fmt: skip
+    with table_in(fields=FIELDS) as table:
+        assert table.ingest_files([path], payload="*") == Tally(new=100)
+        items = table.get(["item 1", "item 3"])
+        assert items.fields == {
+            "tenant": [None, None], "count": [1, 3], "taken": [MOMENT.replace(tzinfo=None)] * 2,
+            "tags": [["c"], ["c"]], "new": [False, False],
+        }  # fmt: skip
+        assert items.payloads == [{"price": 1.0}, None]
+        assert table.ingest_files([path], payload="*") == Tally(known=100)
+        assert table.ingest_files([path]) == Tally(replaced=66, known=34)  # those that had a payload
+        with pytest.raises(DatasetError, match=r"has 100 rows, but classes \(--payload\) has shape \(1,\)"):
+            table.ingest_files([path], payload=["classes"])
+        np.savez(path, ids=IDS, x=X, tenant=np.arange(100))
+        with pytest.raises(ValueError, match=r"rows.npz, row 0: field 'tenant' is 0, but it is of type str"):
+            table.ingest_files([path])
+        np.savez(path, ids=IDS, x=X, price=[np.inf] * 100)
+        with pytest.raises(DatasetError, match="price is infinite in row 0, which a payload cannot hold"):
+            table.ingest_files([path], payload=["price"])
+
+
+@pytest.mark.parametrize(
+    ("name", "cells", "values"),
+    [
+        ("count", ["3", "-4.0", "", "+5", " 6 "], [3, -4, None, 5, 6]),
+        ("new", ["true", "NO", "1", "0", ""], [True, False, True, False, None]),
+        ("taken", ["2024-05-31T12:00:00Z", "2024-05-31T14:00:00+02:00", "", "2024-05-31", "20240531"],
+         [MOMENT, MOMENT, None, datetime(2024, 5, 31), datetime(2024, 5, 31)]),
+        ("tags", ["a|b; c", '["a|b"]', "", "[]", "a"], [["a", "b", "c"], ["a|b"], None, [], ["a"]]),
+        ("tenant", ["a", "7", "", " b ", "nan"], ["a", "7", None, " b ", "nan"]),
+    ],
+)  # fmt: skip
+def test_text_is_parsed_by_the_type_of_its_field(
+    tmp_path: Path, name: str, cells: list[str], values: list[Any]
+) -> None:
+    path = tmp_path / "rows.tsv"
+    with path.open("w", newline="") as text:
+        writer = csv.writer(text, delimiter="\t")
+        writer.writerow(["id", name, *(f"f{i}" for i in range(12))])
+        writer.writerows([i, cell, *X[i].tolist()] for i, cell in enumerate(cells))
+    with table_in(fields=FIELDS) as table:
+        table.ingest_files([path])
+        assert table.get(range(5)).fields[name] == values
+        assert table.ingest_files([path]) == Tally(known=5)
+
+
+@pytest.mark.parametrize(
+    ("name", "cell"),
+    [("count", "3.5"), ("count", "1_000"), ("count", "9" * 19), ("new", "2"), ("taken", "soon"), ("tags", "[1]"),
+     ("tags", "[")],
+)  # fmt: skip
+def test_text_that_is_no_value_is_named(tmp_path: Path, name: str, cell: str) -> None:
+    path = tmp_path / "rows.csv"
+    path.write_text(f"id,{name},f0\n0,,1\n1,{cell},2\n")
+    with table_in(fields=FIELDS) as table:
+        with pytest.raises(ValueError, match=r"rows\.csv, line 3: field ") as refused:
+            table.ingest_files([path])
+        assert f"field '{name}' is " in str(refused.value)
+        assert not len(table)
+
+
+def test_fields_are_no_features_unless_named(tmp_path: Path) -> None:
+    path = tmp_path / "rows.csv"
+    path.write_text("id,f0,f1,count,y\n0,1,2,3,4\n1,5,6,7,8\n")
+    with table_in(fields={"count": int, "y": float}) as table:
+        table.ingest_files([path])
+        assert held(table) == {0: ([1, 2], None), 1: ([5, 6], None)}
+        assert table.get([0, 1]).fields == {"count": [3, 7], "y": [4.0, 8.0]}
+    with table_in(fields={"count": int, "y": float}) as table:
+        table.ingest_files([path], features="f*,count", label="y", payload=["id"])
+        assert held(table) == {0: ([1, 2, 3], 4), 1: ([5, 6, 7], 8)}
+        assert table.get([0, 1]).fields == {"count": [3, 7], "y": [4.0, 8.0]}
+        assert table.get([0]).payloads == [{"id": "0"}]
+
+
+def test_rows_without_labels_keep_the_labels_that_came_later(tmp_path: Path) -> None:
+    np.savez(tmp_path / "rows.npz", x=X)
+    with table_in() as table:
+        assert table.ingest_files([tmp_path / "rows.npz"]) == Tally(new=100)
+        assert table.label([3, 4], Y[3:5]) == 2
+        assert table.ingest_files([tmp_path / "rows.npz"]) == Tally(known=100)
+        assert table.get([3, 4]).labels == Y[3:5].tolist()
+
+
+def test_answers_with_fields_and_payloads(tmp_path: Path) -> None:
+    with table_in(fields={"rank": int, "taken": "datetime", "tags": list}) as table:
+        fields = {
+            "rank": [7, None] * 50,
+            "taken": [MOMENT] * 100,
+            "tags": [["a"], None] * 50,
+        }
+        table.ingest(range(100), X, Y, fields=fields, payloads=[{"n": i} for i in range(100)])
+        found = [table.search(X[part], 3, include=("fields", "payloads")) for part in (slice(2), slice(2, 4))]
+    parts = [Answers.of(np.arange(2), found[0]), Answers.of(np.arange(2, 4), found[1])]
+    answers = Answers.joined(parts)
+    ids = answers.ids.tolist()
+    records = list(answers.records())
+    assert json.loads(json.dumps(records)) == records
+    assert [one for record in records for one in record["payloads"]] == [{"n": i} for i in ids]
+    assert records[0]["fields"]["taken"] == [MOMENT.isoformat()] * 3
+    answers.save(tmp_path / "a.csv")
+    with (tmp_path / "a.csv").open(newline="") as text:
+        rows = list(csv.DictReader(text))
+    assert list(rows[0]) == [
+        *["query", "rank", "id", "distance", "label", "field.rank", "taken", "tags", "payload"]
+    ]
+    assert [row["tags"] for row in rows] == ['["a"]' if i % 2 == 0 else "" for i in ids]
+    answers.save(tmp_path / "a.npz")
+    with np.load(tmp_path / "a.npz", allow_pickle=False) as arrays:
+        wanted = [[7.0 if i % 2 == 0 else None for i in ids[row : row + 3]] for row in range(0, 12, 3)]
+        np.testing.assert_array_equal(arrays["rank"], np.array(wanted, float))
+        assert arrays["payloads"].ravel().tolist() == [json.dumps({"n": i}) for i in ids]
 
 
 # ---- ids as text

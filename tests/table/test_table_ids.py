@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -71,8 +73,9 @@ def test_hashes_spread() -> None:
 
 
 def stored(change: SampleChange) -> SampleChange:
-    """What comes back from the bytes that are stored of a change."""
-    return change_from_arrays(unpack(pack(change_to_arrays(Change(change))))).sample
+    """The change that comes back from the bytes that are stored of it, with its labels, which the items have."""
+    raw = pack(change_to_arrays(Change(change), keep_features=False))
+    return replace(change_from_arrays(unpack(raw), {}).sample, labels=change.labels)
 
 
 @pytest.mark.parametrize("seed", range(5))

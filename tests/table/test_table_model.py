@@ -8,72 +8,123 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.table.plain_filters import FIELDS, matches, random_fields, random_filter, random_payloads
 from tests.table.slow_table import SlowTable
-from tests.table.table_worlds import rows, same_answers, same_items, same_model
+from tests.table.table_worlds import CLASSES, rows, same_answers, same_items, same_matches, same_model
 
 import hashstream as hs
 from hashstream.table import HashTable, Never
 from hashstream.table.state import view
 from hashstream.table.storage.folder import storage
 
+SETTINGS: dict[str, Any] = {
+    "policy": Never(), "max_versions": 1000, "checkpoint_rows": 30, "sample_size": 16, "segment_bytes": 2000,
+}  # fmt: skip
+STEPS = ["ingest", "ingest", "ingest", "add", "label", "label", "remove", "where", "refresh", "budget"]
 
-def new_ids(rng: np.random.Generator, n: int, kind: str, model: SlowTable) -> list[Any]:
-    """Ids of a batch: some are new, some are there, some were."""
-    pool = rng.permutation(60)[:n].tolist()
-    return pool if kind == "int" else [f"item {one} é" for one in pool]
 
+class Walk:
+    """A table and the model of it, changed by the same random steps. kind : of the ids."""
 
-def step(rng: np.random.Generator, table: HashTable, model: SlowTable, kind: str) -> str:
-    what = rng.choice(["ingest", "ingest", "ingest", "add", "remove", "refresh", "budget"])
-    if what in ("ingest", "add"):
-        ids = new_ids(rng, int(rng.integers(1, 12)), kind, model)
+    def __init__(self, table: HashTable, model: SlowTable, rng: np.random.Generator, kind: str) -> None:
+        self.table, self.model, self.rng, self.kind = table, model, rng, kind
+        self.Q = rows(rng, 3)[0]
+
+    def name(self, number: int) -> Any:
+        return number if self.kind == "int" else f"item {number} é"
+
+    def names(self, y: np.ndarray) -> list[Any]:
+        """Labels of the kind of the ids."""
+        return [int(one) if self.kind == "int" else f"class {one} é" for one in y]
+
+    def filter(self) -> dict[str, Any]:
+        ids = [self.name(int(one)) for one in self.rng.integers(70, size=3)]
+        return random_filter(self.rng, ids, self.names(np.arange(CLASSES)))
+
+    def step(self) -> None:
+        rng, table, model = self.rng, self.table, self.model
+        what = rng.choice(STEPS)
+        if what in ("ingest", "add"):
+            self.store(str(what))
+        elif what == "label" and model.items:
+            ids = self.some()
+            named = self.names(rng.integers(CLASSES, size=len(ids)))
+            kept = [model.items[one].label for one in ids]
+            y = [old if old is not None and rng.random() < 0.3 else named[i] for i, old in enumerate(kept)]
+            assert table.label(ids, y) == model.label(ids, y)
+            if rng.random() < 0.5:
+                seq = table.stats().commits
+                assert table.label(ids[::-1], y[::-1]) == model.label(ids, y) == 0
+                assert table.stats().commits == seq
+        elif what == "remove" and model.items:
+            ids = self.some()
+            assert table.remove(ids) == len(ids)
+            model.remove(ids)
+        elif what == "where":
+            where = self.filter()
+            ids = model.ids(lambda item: matches(where, item))
+            if len(ids) < 12:
+                assert table.remove(where=where) == len(ids)
+                model.remove(ids)
+        elif what == "refresh":
+            assert table.refresh() == model.refresh()
+        elif what == "budget":
+            budget = int(rng.integers(1, 15))
+            assert table.refresh(budget) == model.refresh(budget)
+
+    def store(self, what: str, n: int | None = None) -> None:
+        """Some ids are new, some are there, some were."""
+        rng = self.rng
+        ids = [self.name(one) for one in rng.permutation(60)[: n or rng.integers(1, 12)].tolist()]
         X, y = rows(rng, len(ids))
-        if what == "ingest":
-            table.ingest(ids, X, y)
-            model.ingest(ids, X, y)
-        else:
-            table.add(ids, X)
-            model.add(ids, X)
-    elif what == "remove" and model.items:
-        ids = rng.permutation(np.array(list(model.items), object))[: rng.integers(1, 6)].tolist()
-        table.remove(ids)
-        model.remove(ids)
-    elif what == "refresh":
-        assert table.refresh() == model.refresh()
-    elif what == "budget":
-        budget = int(rng.integers(1, 15))
-        assert table.refresh(budget) == model.refresh(budget)
-    return str(what)
+        labels = None
+        if rng.random() < 0.8:
+            labels = [None if rng.random() < 0.3 else one for one in self.names(y)]
+        more: dict[str, Any] = {}
+        if rng.random() < 0.8:
+            more["fields"] = random_fields(rng, len(ids))
+        if rng.random() < 0.5:
+            more["payloads"] = random_payloads(rng, len(ids))
+        for one in (self.table, self.model):
+            getattr(one, what)(ids, X, labels, **more)
+
+    def some(self) -> list[Any]:
+        ids = self.rng.permutation(np.array(list(self.model.items), object))
+        return list(ids[: self.rng.integers(1, 8)])
+
+    def judge(self) -> None:
+        if self.model.items:
+            same_answers(self.table, self.model, self.Q)
+        for _ in range(2):
+            same_matches(self.table, self.model, self.Q, self.filter())
+
+    def judge_all(self) -> None:
+        self.judge()
+        same_items(self.table, self.model)
+        same_model(self.table, self.model)
 
 
 @pytest.mark.parametrize("kind", ["int", "str"])
 @pytest.mark.parametrize("seed", range(3))
-@pytest.mark.parametrize("where", ["memory", "folder"])
+@pytest.mark.parametrize("place", ["memory", "folder"])
 def test_every_answer_is_the_models(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, where: str, seed: int, kind: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str, seed: int, kind: str
 ) -> None:
     """With dead rows dropped early, many checkpoints, and reopening: closed, or as it lies there (a crash)."""
     monkeypatch.setattr(view, "FEW_DEAD", 3)
     monkeypatch.setattr(view, "MANY", 5)
     monkeypatch.setattr(storage, "LOG_ROWS", 7)
-    rng = np.random.default_rng([seed, kind == "int", where == "folder"])
+    rng = np.random.default_rng([seed, kind == "int", place == "folder"])
     hasher = hs.FCOH(n_bits=20, random_state=seed, batch_size=8)
-    settings: dict[str, Any] = {
-        "policy": Never(),
-        "max_versions": 1000,
-        "checkpoint_rows": 30,
-        "sample_size": 16,
-    }
-    path = None if where == "memory" else tmp_path / "table"
-    table, model = HashTable.open(path, hasher, segment_bytes=2000, **settings), SlowTable(hasher)
-    X, y = rows(rng, 10)
-    ids = new_ids(rng, 10, kind, model)
-    table.ingest(ids, X, y)
-    model.ingest(ids, X, y)
-    Q = rows(rng, 4)[0]
+    if seed == 2:
+        hasher = hs.RidgeHash(n_bits=20, random_state=seed)
+    path = None if place == "memory" else tmp_path / "table"
+    walk = Walk(HashTable.open(path, hasher, fields=FIELDS, **SETTINGS), SlowTable(hasher), rng, kind)
+    walk.store("ingest" if seed else "add", 10)
     for at in range(24):
-        step(rng, table, model, kind)
-        same_answers(table, model, Q)
+        walk.step()
+        walk.judge()
+        table = walk.table
         if path is not None and at % 6 == 5:
             if rng.random() < 0.5:
                 table.close()
@@ -82,23 +133,18 @@ def test_every_answer_is_the_models(
                 shutil.copytree(path, copied)
                 table.close()
                 path = copied
-            table = HashTable.open(path, segment_bytes=2000, **settings)
-            same_answers(table, model, Q)
-            same_items(table, model)
-            same_model(table, model)
+            walk.table = table = HashTable.open(path, **SETTINGS)
+            walk.judge_all()
         if path is not None and at % 10 == 9:
             table.check()
-        if path is not None and at % 12 == 11:
-            assert table.compact() == model.inserted - len(model.items)
-            renumber(model)
-            same_answers(table, model, Q)
-            same_items(table, model)
-    same_items(table, model)
-    same_model(table, model)
-    table.close()
-
-
-def renumber(model: SlowTable) -> None:
-    for order, entry in enumerate(sorted(model.items.values(), key=lambda entry: entry.order)):
-        entry.order = order
-    model.inserted = len(model.items)
+        if at % 12 == 11:
+            assert table.compact() == walk.model.inserted - len(walk.model.items)
+            walk.model.renumber()
+            walk.judge_all()
+    walk.judge_all()
+    walk.table.snapshot(tmp_path / "copy")
+    walk.table.close()
+    with HashTable.open(tmp_path / "copy") as walk.table:
+        walk.judge_all()
+        walk.step()
+        walk.judge_all()

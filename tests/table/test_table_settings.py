@@ -242,9 +242,9 @@ def test_labels_come_with_the_answers(tmp_path: Path, where: str) -> None:
         assert near.labels is not None
         assert near.labels.tolist() == [labels[one] for one in near.ids.tolist()]
         for wrong in ("labels", ("codes",), ("labels", "codes")):
-            with pytest.raises(ValueError, match="include must be"):
+            with pytest.raises(ValueError, match="include takes"):
                 searched.search(X[:1], include=wrong)  # type: ignore[arg-type]
-            with pytest.raises(ValueError, match="include must be"):
+            with pytest.raises(ValueError, match="include takes"):
                 searched.search_radius(X[:1], 2, include=wrong)  # type: ignore[arg-type]
 
 
@@ -259,13 +259,14 @@ def test_labels_of_an_empty_table_and_of_a_matrix() -> None:
 
 def test_a_reader_that_is_overtaken_by_a_compaction_still_has_the_labels(tmp_path: Path) -> None:
     with table_in(tmp_path / "t", policy=Never()) as table:
-        table.ingest(range(60), X, Y)
+        table.ingest(range(60), X, Y, payloads=[{}] * 60)
         with HashTable.open(tmp_path / "t", mode="read") as reader:
             table.remove(range(0, 60, 2))
             table.compact()
-            hits = reader.search(X[:9], 7, include=("labels",))
+            hits = reader.search(X[:9], 7, include=("labels",))  # of the commit that the reader sees
             assert hits.labels is not None
             assert hits.labels.tolist() == Y[hits.ids].tolist()
+            hits = reader.search(X[:9], 7, include=("payloads",))  # which are gone: it sees the last one
             assert (hits.ids % 2 == 1).all()
 
 

@@ -11,7 +11,7 @@ from tests.table.table_worlds import rows
 
 import hashstream as hs
 from hashstream.hashers import base, encoder
-from hashstream.table import HashTable, planning, table
+from hashstream.table import HashTable, incoming, reading
 
 
 @pytest.mark.parametrize("call", ["ingest", "add", "search"])
@@ -20,7 +20,7 @@ def test_rows_are_checked_once(monkeypatch: pytest.MonkeyPatch, call: str) -> No
     calls: Counter[str] = Counter()
     with HashTable.open(None, hs.FCOH(n_bits=16, random_state=0)) as opened:
         opened.ingest(range(20), X[:20], y[:20])
-        for module in (base, encoder, planning, table):
+        for module in (base, encoder, incoming, reading):
             for name in ("check_rows", "check_finite", "as_labels"):
                 if hasattr(module, name):
                     check = getattr(module, name)

@@ -19,16 +19,23 @@ __all__ = ["Chosen", "Columns", "Kind", "label_matrix"]
 
 IDS, LABELS = ("id", "ids"), ("label", "labels", "y")
 FEATURES = ("features", "x", "X", "embedding", "vector")
+ALL = "*"  # of the payload: all columns that are nothing else
 SHOWN = 12  # names in a message
 
 
 @dataclass(frozen=True)
 class Columns:
-    """The requested names; None for the default."""
+    """The requested names; None for the default.
+
+    fields : columns that are no features, if the file has them. payload : names and patterns of more of these, which
+        it must have; "*" is all that is left.
+    """
 
     id: str | None = None
     label: str | None = None
     features: str | None = None
+    fields: tuple[str, ...] = ()
+    payload: tuple[str, ...] = ()
 
     def side_files(self) -> tuple[np.ndarray | None, np.ndarray | None]:
         """Ids and labels that were requested as .npy files."""
@@ -47,29 +54,60 @@ class Columns:
                 else ""
             )
             raise DatasetError(f"{where} has more than one column {twice[0]!r}{hint}")
-        ids = _named(self.id, names, IDS, where, "--id")
-        labels = _named(self.label, names, LABELS, where, "--label")
+        fields = self.fields_among(names)
+        free = [name for name in names if name not in fields]
+        ids = _named(self.id, names if self.id is not None else free, IDS, where, "--id")
+        labels = _named(self.label, names if self.label is not None else free, LABELS, where, "--label")
         if len(ids) > 1:
             raise DatasetError(f"{where}: ids are one column, not {', '.join(ids)}")
         answers = {*ids, *labels}
+        payload = self.payload_among(names, [name for name in free if name not in answers], where)
         others = [name for name in names if name not in answers]
+        free = [name for name in others if name not in fields and name not in payload]
         if self.features is not None:
-            taken = set(_matching(self.features, others, where, "--features", names))
+            taken = set(_matching(self.features, free, where, "--features", names, others))
             chosen = [name for name in others if name in taken]
         else:
-            chosen = [name for name in FEATURES if name in vectors and name in others][:1] or others
+            chosen = [name for name in FEATURES if name in vectors and name in free][:1] or free
+            if ALL in self.payload and chosen == free:
+                raise DatasetError(
+                    f"{where}: by default all other columns are features, so none is left for --payload '*': "
+                    "name the features with --features"
+                )
         if not chosen:
             raise DatasetError(f"{where} has no column left for the features: there is {_list(names)}")
-        return Chosen(ids[0] if ids else None, tuple(labels), tuple(chosen))
+        if ALL in self.payload:
+            payload += [name for name in free if name not in chosen]
+        return Chosen(ids[0] if ids else None, tuple(labels), tuple(chosen), fields, tuple(payload))
+
+    def fields_among(self, names: Sequence[str]) -> tuple[str, ...]:
+        """Those of the names that are fields."""
+        return tuple(name for name in names if name in self.fields)
+
+    def payload_among(self, names: Sequence[str], free: Sequence[str], where: str) -> list[str]:
+        """The columns of the payload, without those that "*" stands for. free : those that patterns can match."""
+        found: dict[str, None] = {}  # ordered
+        for one in self.payload:
+            if one != ALL or one in names:
+                found |= dict.fromkeys(_matching(one, free, where, "--payload", names, names))
+        return list(found)
 
 
 @dataclass(frozen=True)
 class Chosen:
-    """The chosen columns; several labels are a matrix of 0 and 1."""
+    """The chosen columns; several labels are a matrix of 0 and 1. A field, or a column of the payload, may be one of
+    the others, too, if it was named as such."""
 
     id: str | None
     labels: tuple[str, ...]
     features: tuple[str, ...]
+    fields: tuple[str, ...] = ()
+    payload: tuple[str, ...] = ()
+
+    @property
+    def more(self) -> tuple[str, ...]:
+        """Fields and payload, each once."""
+        return tuple(dict.fromkeys((*self.fields, *self.payload)))
 
 
 def _named(
@@ -85,11 +123,19 @@ def _named(
     return _matching(asked, names, where, option, names)
 
 
-def _matching(asked: str, names: Sequence[str], where: str, option: str, every: Sequence[str]) -> list[str]:
-    if asked in names:
+def _matching(
+    asked: str,
+    names: Sequence[str],
+    where: str,
+    option: str,
+    every: Sequence[str],
+    exact: Sequence[str] | None = None,
+) -> list[str]:
+    """The names that are asked for. exact : those that are found by their full name only; by default names."""
+    known = set(names if exact is None else exact)
+    if asked in known:
         return [asked]
     found: dict[str, None] = {}  # ordered
-    known = set(names)
     for pattern in (part.strip() for part in asked.split(",") if part.strip()):
         some = [pattern] if pattern in known else [name for name in names if fnmatchcase(name, pattern)]
         if not some:

@@ -2,8 +2,9 @@
 
 Run as a script: `python parquet_parser.py PATH MOST TASK`. Without `size` in the task, it answers with a line of JSON:
 `total`, the number of rows, and `columns`: name, type as text, "number", "list" (of numbers) or "other", and the length
-of the first list. With `size`, with a line for each batch, {"rows": n, "ids": [...], "labels": [[...], ...]}, which is
-followed by the features as n x width numbers of the type `dtype`. The last line is {"end": true}.
+of the first list. With `size`, with a line for each batch, {"rows": n, "ids": [...], "labels": [[...], ...],
+"more": [[...], ...]}, which is followed by the features as n x width numbers of the type `dtype`. The last line is
+{"end": true}. More columns are those of fields and payload: moments come as ISO 8601, decimals as text, NaN as null.
 """
 
 from __future__ import annotations
@@ -60,7 +61,12 @@ def _columns(file: Any) -> list[list[Any]]:
 
 
 def _pieces(file: Any, task: dict[str, Any], out: Any) -> None:
-    names = [*([task["id"]] if task["id"] is not None else []), *task["labels"], *task["features"]]
+    names = [
+        *([task["id"]] if task["id"] is not None else []),
+        *task["labels"],
+        *task["features"],
+        *task["more"],
+    ]
     dtype, first = np.dtype(task["dtype"]), 0
     for batch in file.iter_batches(
         batch_size=task["size"], columns=list(dict.fromkeys(names)), use_threads=False
@@ -71,6 +77,7 @@ def _pieces(file: Any, task: dict[str, Any], out: Any) -> None:
             rows=batch.num_rows,
             ids=None if task["id"] is None else _values(batch.column(task["id"])),
             labels=[_values(batch.column(name)) for name in task["labels"]],
+            more=[_json_values(batch.column(name)) for name in task["more"]],
         )
         out.write(X.data)
         first += batch.num_rows
@@ -120,6 +127,26 @@ def _plain(value: Any) -> Any:
     if value is None or isinstance(value, (int, float, str)):
         return value
     return value.decode("utf-8", "backslashreplace") if isinstance(value, bytes) else str(value)
+
+
+def _json_values(column: Any) -> list[Any]:
+    """Values of any type as JSON has them, None for missing ones."""
+    if types.is_dictionary(column.type):
+        column = column.dictionary_decode()
+    if types.is_timestamp(column.type):  # in Python's precision
+        zone = None if column.type.tz is None else "UTC"
+        column = column.cast(pyarrow.timestamp("us", zone), safe=column.type.unit != "ns")
+    return [_json(value) for value in column.to_pylist()]
+
+
+def _json(value: Any) -> Any:
+    if isinstance(value, float):
+        return value if value == value else None
+    if isinstance(value, dict):
+        return {str(name): _json(one) for name, one in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_json(one) for one in value]
+    return value.isoformat() if hasattr(value, "isoformat") else _plain(value)
 
 
 def _is_list(kind: Any) -> bool:

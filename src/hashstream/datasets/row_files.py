@@ -8,6 +8,7 @@ that names it.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 
 import numpy as np
@@ -30,6 +31,8 @@ def open_rows(
     id: str | None = None,
     label: str | None = None,
     features: str | None = None,
+    fields: Iterable[str] = (),
+    payload: Iterable[str] = (),
     header: bool = True,
     text: bool = False,
     dtype: DTypeLike = np.float32,
@@ -44,12 +47,17 @@ def open_rows(
         `pixel*`; so may labels, which are then a matrix of 0 and 1.
         id and label may also be .npy files with one entry per row. NAME.ids.npy and NAME.labels.npy next to NAME.npy
         are found automatically.
+    fields : columns or arrays that are no features, and neither id nor label unless named as such. Those that the file
+        has are in `Rows.fields`. In an .npy file there are none.
+    payload : names and patterns of more of these, which the file must have, for `Rows.payload`. "*" is all that is
+        nothing else; where the features are all other columns by default, they have to be named then.
     header : whether the first line of a .csv file has the names; without, they are 0, 1, 2, ...
     text : take ids and labels as text. Otherwise they are integers if the first piece has nothing else.
     dtype : of the features.
 
     An empty cell, an empty string, a null or a NaN among the labels is a row without a label. Every row needs features,
-    and an id if there are ids.
+    and an id if there are ids. In fields and payload, an empty cell, an empty string in an array, a null or a NaN is a
+    missing value.
 
     >>> import tempfile
     >>> folder = tempfile.TemporaryDirectory()
@@ -66,7 +74,7 @@ def open_rows(
         raise DatasetError(f"{path} ends in {suffix or 'nothing'}: it has to be one of {', '.join(SUFFIXES)}")
     if not path.is_file():
         raise DatasetError(f"there is no file {path}")
-    columns = Columns(id, label, features)
+    columns = Columns(id, label, features, tuple(fields), tuple(payload))
     if suffix == ".npy":
         return NpyRows(path, columns, dtype=dtype, text=text)
     if suffix == ".npz":

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from numpy.typing import DTypeLike
@@ -33,6 +34,9 @@ class Rows:
         some rows have no label: object holding int or str, with None for those; a matrix of floats with NaN in their
         rows.
     read : how much of the file has been read, in the unit of `RowSource.total`.
+    fields, payload : name -> n values as the file has them: text, or what JSON can hold; fields may be arrays. None for
+        a missing one.
+    lines : of a text file, the line of each row; otherwise None.
     """
 
     first: int
@@ -40,6 +44,9 @@ class Rows:
     ids: np.ndarray | None
     y: np.ndarray | None
     read: int
+    fields: Mapping[str, Any] = field(default_factory=dict)
+    payload: Mapping[str, Sequence[Any]] = field(default_factory=dict)
+    lines: Sequence[int] | None = None
 
     def __len__(self) -> int:
         return len(self.X)
@@ -49,7 +56,7 @@ class RowSource(ABC):
     """A file that is read in pieces, as returned by `open_rows`.
 
     name : for messages. d : features per row. total : number of rows, or of bytes if the rows are not counted; unit :
-    "rows" or "bytes". has_ids, has_labels : whether its rows have them.
+    "rows" or "bytes". has_ids, has_labels : whether its rows have them. fields, payload : names of columns.
     """
 
     name: str
@@ -58,6 +65,8 @@ class RowSource(ABC):
     unit: str = "rows"
     has_ids: bool
     has_labels: bool
+    fields: Sequence[str] = ()
+    payload: Sequence[str] = ()
 
     @abstractmethod
     def pieces(self, size: int) -> Iterator[Rows]:
@@ -67,8 +76,11 @@ class RowSource(ABC):
 class AlignedRows(RowSource):
     """A source with ids and labels as whole arrays, aligned with its rows.
 
-    dtype : of the features. text : take ids and labels as text.
+    dtype : of the features. text : take ids and labels as text. A subclass may set the values of fields and payload.
     """
+
+    _field_values: Mapping[str, Any] = {}
+    _payload_values: Mapping[str, Sequence[Any]] = {}
 
     def __init__(
         self,
@@ -94,6 +106,8 @@ class AlignedRows(RowSource):
             None if self._ids is None else self._ids[part],
             None if self._y is None else self._y[part],
             part.stop,
+            {name: values[part] for name, values in self._field_values.items()},
+            {name: values[part] for name, values in self._payload_values.items()},
         )
 
 

@@ -6,13 +6,13 @@ from abc import abstractmethod
 from collections.abc import Iterator
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 import numpy as np
 from numpy.typing import DTypeLike
 
 from hashstream._machine import check_memory
-from hashstream.datasets.columns import FEATURES, IDS, LABELS, Columns
+from hashstream.datasets.columns import ALL, FEATURES, IDS, LABELS, Columns
 from hashstream.datasets.errors import DatasetError
 from hashstream.datasets.npy import Header, names_in_npz, open_npy, open_npz, read_npz
 from hashstream.datasets.rows import AlignedRows, Rows
@@ -66,8 +66,9 @@ class NpyRows(_StoredRows):
     """An .npy file; ids and labels are in separate files."""
 
     def __init__(self, path: Path, columns: Columns, *, dtype: DTypeLike, text: bool) -> None:
-        if columns.features is not None:
-            raise DatasetError(f"{path} has one array, without a name: --features does not apply")
+        for given, option in ((columns.features, "--features"), (columns.payload, "--payload")):
+            if given:
+                raise DatasetError(f"{path} has one array, without a name: {option} does not apply")
         for name, option in ((columns.id, "--id"), (columns.label, "--label")):
             if name is not None and not name.lower().endswith(".npy"):
                 raise DatasetError(
@@ -105,6 +106,8 @@ class NpzRows(_StoredRows):
 
     def __init__(self, path: Path, columns: Columns, *, dtype: DTypeLike, text: bool) -> None:
         there = names_in_npz(path)
+        self.fields = columns.fields_among(there)
+        free = [name for name in there if name not in self.fields]
         ids, y = columns.side_files()
         names = {}
         for what, option, asked, usual, given in (
@@ -112,7 +115,8 @@ class NpzRows(_StoredRows):
             ("ids", "--id", columns.id, IDS, ids),
             ("labels", "--label", columns.label, (*LABELS, "Y"), y),
         ):
-            names[what] = None if given is not None else _one(there, asked, usual, path, option)
+            some = free if asked is None else there
+            names[what] = None if given is not None else _one(some, asked, usual, path, option)
         if names["features"] is None:
             raise DatasetError(
                 f"{path} has no features: call them {', '.join(FEATURES[:-1])} or {FEATURES[-1]}, or choose from "
@@ -124,6 +128,30 @@ class NpzRows(_StoredRows):
         if names["labels"] is not None:
             y = read_npz(path, names["labels"])[names["labels"]]
         super().__init__(path, ids, y, dtype=dtype, text=text)
+        self._take(columns, [name for name in free if name not in names.values()])
+
+    def _take(self, columns: Columns, free: list[str]) -> None:
+        """Read the arrays of fields and payload. free : names that the payload's patterns can match."""
+        path = self._path
+        arrays = read_npz(path, *self.fields)
+        for name, array in arrays.items():
+            if array.ndim not in (1, 2) or len(array) != self.total:
+                raise DatasetError(
+                    f"{path} has {self.total} rows, but field {name!r} has shape {array.shape}: one value per row"
+                )
+        self._field_values = {name: texts_of(array) for name, array in arrays.items()}
+        chosen = columns.payload_among(names_in_npz(path), free, str(path))
+        values = {}
+        for name in dict.fromkeys((*chosen, *(free if ALL in columns.payload else ()))):
+            with open_npz(path, name) as (_, header):
+                aligned = header.shape[:1] == (self.total,)
+            if aligned:
+                values[name] = json_values(read_npz(path, name)[name], f"{path}: {name}")
+            elif name in chosen:
+                raise DatasetError(
+                    f"{path} has {self.total} rows, but {name} (--payload) has shape {header.shape}"
+                )
+        self._payload_values, self.payload = values, tuple(values)
 
     def _open(self) -> AbstractContextManager[tuple[IO[bytes], Header]]:
         return open_npz(self._path, self._member)
@@ -133,6 +161,34 @@ class NpzRows(_StoredRows):
         X = read_npz(self._path, self._member)[self._member]
         for first in range(0, len(X), size):
             yield first, X[first : first + size]
+
+
+def texts_of(array: np.ndarray) -> Any:
+    """Text as a list of strings, with None for empty ones, and of lists of strings; any other array unchanged."""
+    if array.dtype.kind == "S":
+        array = np.char.decode(array, "utf-8", "backslashreplace")
+    if array.dtype.kind != "U":
+        return array
+    if array.ndim > 1:
+        return [[text for text in texts if text] for texts in array.tolist()]
+    return [text or None for text in array.tolist()]
+
+
+def json_values(array: np.ndarray, what: str) -> list[Any]:
+    """The rows of an array as JSON has them, None for a missing value. what : for messages."""
+    if array.dtype.kind == "M":
+        array = np.where(np.isnat(array), "", np.datetime_as_string(array))
+    if array.dtype.kind == "S":
+        array = np.char.decode(array, "utf-8", "backslashreplace")
+    if array.dtype.kind not in "biufU":
+        raise DatasetError(f"{what} is of type {array.dtype}, which a payload cannot hold")
+    if array.dtype.kind == "f":
+        if np.isinf(array).any():
+            row = int(np.argwhere(np.isinf(array))[0][0])
+            raise DatasetError(f"{what} is infinite in row {row}, which a payload cannot hold")
+        array = np.where(np.isnan(array), None, array.astype(object))  # type: ignore[call-overload]
+    found: list[Any] = texts_of(array) if array.ndim == 1 and array.dtype.kind == "U" else array.tolist()
+    return found
 
 
 def _one(there: list[str], asked: str | None, usual: tuple[str, ...], path: Path, option: str) -> str | None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import csv
 import importlib.util
 import itertools
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from operator import itemgetter
 from pathlib import Path
@@ -19,14 +19,14 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from hashstream._machine import check_memory
-from hashstream.datasets.columns import FEATURES, Columns, Kind, label_matrix
+from hashstream.datasets.columns import FEATURES, Chosen, Columns, Kind, label_matrix
 from hashstream.datasets.errors import DatasetError, reading
 from hashstream.datasets.npy import MAX_RATIO
 from hashstream.datasets.parser_process import Answers, parser
 from hashstream.datasets.rows import Rows, RowSource, check_features, converted, side_arrays
 
 MAX_RECORD = 1 << 24  # bytes of a record of text, which may be several lines
-MAX_LINE = 1 << 30  # bytes of the ids and labels of a piece of Parquet, as JSON
+MAX_LINE = 1 << 30  # bytes of the ids, labels, fields and payloads of a piece of Parquet, as JSON
 SPARE = 1 << 30  # bytes of memory that the parser of Parquet may use for a file of any size
 
 
@@ -50,12 +50,27 @@ class _TableRows(RowSource):
             )
         return which[first : first + n]
 
+    def _choose(self, chosen: Chosen) -> None:
+        self._chosen = chosen
+        self.has_ids = chosen.id is not None or self._ids is not None
+        self.has_labels = bool(chosen.labels) or self._y is not None
+        self.fields, self.payload = chosen.fields, chosen.payload
+
     def _piece(
-        self, first: int, X: np.ndarray, ids: Any, labels: list[Any], kinds: tuple[Kind, Kind], read: int
+        self,
+        first: int,
+        X: np.ndarray,
+        ids: Any,
+        labels: list[Any],
+        kinds: tuple[Kind, Kind],
+        read: int,
+        more: Mapping[str, list[Any]],
+        lines: list[int] | None = None,
     ) -> Rows:
         """Rows with the ids and labels of the table, or else of .npy files.
 
         ids, labels : columns of the table; None and empty where it has none. kinds : of ids and of labels.
+        more : the columns of fields and payload.
         """
         if ids is None:
             ids = self._from_file(self._ids, first, len(X), "ids")
@@ -67,7 +82,8 @@ class _TableRows(RowSource):
             y = kinds[1].of(labels[0], self.name, first)
         else:
             y = label_matrix([Kind("label").of(column, self.name, first) for column in labels])
-        return Rows(first, X, ids, y, read)
+        fields, payload = ({name: more[name] for name in some} for some in (self.fields, self.payload))
+        return Rows(first, X, ids, y, read, fields, payload, lines)
 
 
 class TextRows(_TableRows):
@@ -92,9 +108,9 @@ class TextRows(_TableRows):
         self._id_at = None if chosen.id is None else place[chosen.id]
         self._labels_at = [place[name] for name in chosen.labels]
         self._features_at = [place[name] for name in chosen.features]
+        self._more_at = {name: place[name] for name in chosen.more}
         self.d = len(self._features_at)
-        self.has_ids = self._id_at is not None or self._ids is not None
-        self.has_labels = bool(self._labels_at) or self._y is not None
+        self._choose(chosen)
 
     def _check_header(self, head: list[str]) -> None:
         if "" in head and self._asked.features is None:
@@ -125,7 +141,9 @@ class TextRows(_TableRows):
                 X = self._features(piece)
                 ids = None if self._id_at is None else [cells[self._id_at] for _, cells in piece]
                 labels = [[cells[i] for _, cells in piece] for i in self._labels_at]
-                yield self._piece(first, X, ids, labels, kinds, raw.tell())
+                more = {name: [cells[i] or None for _, cells in piece] for name, i in self._more_at.items()}
+                lines = [line for line, _ in piece]
+                yield self._piece(first, X, ids, labels, kinds, raw.tell(), more, lines)
                 first += len(piece)
         for which, what in ((self._ids, "ids"), (self._y, "labels")):
             if which is not None and len(which) != first:
@@ -158,7 +176,7 @@ class TextRows(_TableRows):
             found = repr(cell) if cell.strip() else "empty"
             raise DatasetError(
                 f"{self.name}, line {line}: {self._names[i]} is {found}, not a number. If it is not a feature, "
-                "name the features with --features"
+                "name the features with --features, or store it as a field (--field) or payload (--payload)"
             ) from None
         return converted(numbers.reshape(len(piece), len(at)), self._dtype)
 
@@ -216,10 +234,8 @@ class ParquetRows(_TableRows):
         if self.total < 1:
             raise DatasetError(f"{path} has no rows")
         side_arrays(self.name, self.total, self._ids, self._y, text)
-        self._chosen = chosen
+        self._choose(chosen)
         self._lists = len(chosen.features) == 1 and chosen.features[0] in lists
-        self.has_ids = chosen.id is not None or self._ids is not None
-        self.has_labels = bool(chosen.labels) or self._y is not None
         self.d = len(chosen.features)
         if self._lists:
             width = found[chosen.features[0]][2]
@@ -233,7 +249,8 @@ class ParquetRows(_TableRows):
                     usual = f"a column of lists called {' or '.join(FEATURES)}"
                     raise DatasetError(
                         f"{self.name}: {name} is of type {kind[:100]}, not a number. Name the features with "
-                        f"--features; by default they are {usual}, or all columns but ids and labels"
+                        f"--features; by default they are {usual}, or all columns but ids, labels, fields "
+                        "(--field) and payload (--payload)"
                     )
         check_features(self.name, (self.total, self.d), self._dtype)
 
@@ -252,11 +269,13 @@ class ParquetRows(_TableRows):
         kinds, first = (Kind("id", self._text), Kind("label", self._text)), 0
         chosen, dtype = self._chosen, self._dtype
         task = {"size": size, "id": chosen.id, "labels": chosen.labels, "features": chosen.features}
+        task["more"] = chosen.more
         with self._parser(**task, lists=self._lists, width=self.d, dtype=dtype.str) as answers:
             while "end" not in (line := answers.line(MAX_LINE)):
                 n = int(line["rows"])
-                whole = [len(column) == n for column in line["labels"]]
-                if not 0 <= n <= size or whole != [True] * len(chosen.labels):
+                columns = [*line["labels"], *line["more"]]
+                whole = [isinstance(column, list) and len(column) == n for column in columns]
+                if not 0 <= n <= size or whole != [True] * (len(chosen.labels) + len(chosen.more)):
                     raise ValueError("unexpected answer of the reader")
                 check_memory(n * self.d * dtype.itemsize)
                 X = np.frombuffer(bytearray(answers.bytes(n * self.d * dtype.itemsize)), dtype).reshape(
@@ -266,7 +285,8 @@ class ParquetRows(_TableRows):
                     continue
                 ids = None if chosen.id is None else numbers_of(line["ids"])
                 labels = [numbers_of(column) for column in line["labels"]]
-                yield self._piece(first, X, ids, labels, kinds, first + n)
+                more = dict(zip(chosen.more, line["more"], strict=True))
+                yield self._piece(first, X, ids, labels, kinds, first + n, more)
                 first += n
         if first != self.total:
             raise DatasetError(f"{self._path} has {first} rows, but its footer says {self.total}")

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -18,6 +19,7 @@ from hashstream.datasets.row_files import open_rows
 from hashstream.datasets.rows import ArrayRows, Rows, RowSource
 from hashstream.hashers import OnlineHasher
 from hashstream.hashers.validation import all_finite, check_count
+from hashstream.table.field_text import read_fields, read_payloads
 from hashstream.table.results import Items
 from hashstream.table.state.labels import label_at
 
@@ -53,20 +55,48 @@ class Progress:
 class Ingestible(Protocol):
     """The methods of a table that an ingest of files calls."""
 
-    def ingest(self, ids: Any, X: Any, y: Any = None) -> None: ...
+    def ingest(
+        self, ids: Any, X: Any, y: Any = None, *, fields: Any = None, payloads: Any = None
+    ) -> None: ...
 
-    def add(self, ids: Any, X: Any, y: Any = None) -> None: ...
+    def add(self, ids: Any, X: Any, y: Any = None, *, fields: Any = None, payloads: Any = None) -> None: ...
 
     def get(self, ids: Any, *, features: bool = True) -> Items: ...
 
     def __contains__(self, one: Any) -> bool: ...
 
+    @property
+    def fields(self) -> dict[str, str]: ...
+
+
+@dataclass(frozen=True)
+class Piece:
+    """Rows of a file as the table takes them; fields and payloads as `Items` has them."""
+
+    ids: np.ndarray
+    X: np.ndarray
+    y: np.ndarray | None
+    fields: Mapping[str, list[Any]]
+    payloads: list[dict[str, Any] | None] | None
+
+    def of(self, rows: np.ndarray) -> Piece:
+        """Some of the rows, by their numbers."""
+        at = rows.tolist()
+        return Piece(
+            self.ids[rows],
+            self.X[rows],
+            None if self.y is None else self.y[rows],
+            {name: [values[row] for row in at] for name, values in self.fields.items()},
+            None if self.payloads is None else [self.payloads[row] for row in at],
+        )
+
 
 class FileIngest:
     """An ingest of files into a table, batch by batch.
 
-    A row that is already stored with the same features and label is skipped; one that has changed replaces what is
-    stored. So the same ingest, run again after an interruption, continues where it stopped.
+    A row that is already stored with the same features, label, fields and payload is skipped; one that has changed
+    replaces what is stored. So the same ingest, run again after an interruption, continues where it stopped. A row
+    without a label is the same as a stored one that has got its label since (`HashTable.label`).
 
     batch : rows that are learned and made durable at a time.
     learn : False stores rows without their labels, and does not learn from them.
@@ -113,9 +143,11 @@ class FileIngest:
         counted = rows.ids is None
         ids = np.arange(self._next_id, self._next_id + len(rows)) if rows.ids is None else rows.ids
         self._next_id += len(rows) if counted else 0
+        fields = read_fields(source, rows, self._table.fields)
+        every = Piece(ids, rows.X, rows.y if self._learn else None, fields, read_payloads(source, rows))
         for part in apart(ids):
-            y = None if rows.y is None else rows.y[part]
-            there, same = self._known(ids[part], rows.X[part], y)
+            piece = every.of(np.arange(part.start, part.stop))
+            there, same = self._known(piece)
             if counted and not (self._resume or self._again) and (there & ~same).any():
                 row = rows.first + part.start + int(np.argmax(there & ~same))
                 raise ValueError(
@@ -128,30 +160,34 @@ class FileIngest:
             self.tally.known += int((~take).sum())
             if not take.any():
                 continue
-            if self._learn:
-                self._table.ingest(ids[part][take], rows.X[part][take], None if y is None else y[take])
-            else:
-                self._table.add(ids[part][take], rows.X[part][take])
+            new = piece.of(np.flatnonzero(take))
+            store = self._table.ingest if self._learn else self._table.add
+            store(new.ids, new.X, new.y, fields=new.fields, payloads=new.payloads)
             self.tally.replaced += int((take & there).sum())
             self.tally.new += int((take & ~there).sum())
 
-    def _known(self, ids: np.ndarray, X: np.ndarray, y: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
+    def _known(self, piece: Piece) -> tuple[np.ndarray, np.ndarray]:
         """Which rows have an id that is stored, and which of them are stored just as they are, (n,) bool each.
 
         Where no features are kept, that cannot be told: then none is.
         """
-        there = np.array([one in self._table for one in ids.tolist()], bool)
-        same = np.zeros(len(ids), bool)
+        there = np.array([one in self._table for one in piece.ids.tolist()], bool)
+        same = np.zeros(len(there), bool)
         if self._resume or self._again or not there.any():
             return there, same
         at = np.flatnonzero(there)
-        held = self._table.get(ids[at])
-        labels = [label_at(y if self._learn else None, row) for row in at.tolist()]
+        given, held = piece.of(at), self._table.get(piece.ids[at])
+        labels = [label_at(given.y, row) for row in range(len(at))]
         if held.features is None:
             self._unsure = True
             return there, same
-        same[at] = (held.features == X[at]).all(axis=1)
+        same[at] = (held.features == given.X).all(axis=1)
         same[at] &= [_same_label(a, b) for a, b in zip(held.labels, labels, strict=True)]
+        nothing: list[Any] = [None] * len(at)
+        for name, stored in held.fields.items():
+            same[at] &= [a == b for a, b in zip(stored, given.fields.get(name, nothing), strict=True)]
+        payloads = zip(held.payloads, given.payloads or nothing, strict=True)
+        same[at] &= [json.dumps(a, sort_keys=True) == json.dumps(b, sort_keys=True) for a, b in payloads]
         return there, same
 
 
@@ -161,6 +197,8 @@ def open_source(
     id: str | None,
     label: str | None,
     features: str | None,
+    fields: Iterable[str] = (),
+    payload: str | Sequence[str] = (),
     header: bool,
     text: bool,
     dtype: DTypeLike,
@@ -170,24 +208,29 @@ def open_source(
     if isinstance(file, RowSource):
         return file
     if str(file) not in CATALOGUE or Path(file).exists():
-        return open_rows(file, id=id, label=label, features=features, header=header, text=text, dtype=dtype)
-    if id is not None or label is not None or features is not None:
+        return open_rows(
+            file,
+            id=id,
+            label=label,
+            features=features,
+            fields=fields,
+            payload=(payload,) if isinstance(payload, str) else payload,
+            header=header,
+            text=text,
+            dtype=dtype,
+        )
+    if id is not None or label is not None or features is not None or payload:
         raise ValueError(f"{file} is a data set, not a file: it has no columns to choose from")
     data = load(str(file))
     return ArrayRows(str(file), data.X, y=data.y, dtype=dtype, text=text)
 
 
-def check_sources(hasher: OnlineHasher, sources: Iterable[RowSource], *, learn: bool) -> None:
-    """ValueError, naming the file, where one has other features than the hasher, or no labels to learn from."""
+def check_sources(hasher: OnlineHasher, sources: Iterable[RowSource]) -> None:
+    """ValueError, naming the file, where one has other features than the hasher."""
     for source in sources:
         d = getattr(hasher, "n_features_in_", source.d)
         if source.d != d:
             raise ValueError(f"{source.name} has {source.d} features per row, but the table has {d}")
-        if learn and hasher.needs_labels and not source.has_labels:
-            raise ValueError(
-                f"{type(hasher).__name__} learns from labels, and {source.name} has none: name them (label, --label), "
-                "or store the rows without learning (learn=False, --no-learn)"
-            )
 
 
 def check_file_rows(source: RowSource, rows: Rows) -> None:
@@ -220,8 +263,10 @@ def apart(ids: np.ndarray) -> Iterator[slice]:
 
 
 def _same_label(held: object, given: object) -> bool:
-    if held is None or given is None:
-        return held is given
+    if given is None:  # what is stored may have been labelled since
+        return True
+    if held is None:
+        return False
     if isinstance(held, np.ndarray) or isinstance(given, np.ndarray):
         return np.array_equal(np.asarray(held), np.asarray(given))
     return bool(held == given)

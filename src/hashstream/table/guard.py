@@ -69,8 +69,7 @@ class Guarded(ABC):
         ):  # the handler of a signal: see `exclusively` and `inside`
             self._close_later = True
             return
-        if self._write:
-            self._before_close()
+        self._before_close()
         with self._lock:
             try:
                 self._close_now(writing=self._open and self._write)

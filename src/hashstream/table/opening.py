@@ -14,8 +14,10 @@ import numpy as np
 from hashstream.hashers import OnlineHasher
 from hashstream.hashers.validation import check_count
 from hashstream.table.errors import SegmentMissing, TableError
+from hashstream.table.following import await_table, check_wait, not_there
 from hashstream.table.policies import Policy, parse
 from hashstream.table.settings import Settings
+from hashstream.table.state.columns import check_number_of_fields, field_kinds
 from hashstream.table.state.sample import MAX_SIZE
 from hashstream.table.state.state import State
 from hashstream.table.storage.base import Storage
@@ -24,7 +26,7 @@ from hashstream.table.storage.folder.names import is_table
 from hashstream.table.storage.folder.storage import FolderStorage
 from hashstream.table.storage.memory import MemoryStorage
 
-__all__ = ["open_storage"]
+__all__ = ["new_fields", "open_storage"]
 
 SAMPLE_SIZE = 1000
 
@@ -33,10 +35,12 @@ def open_storage(
     path: str | os.PathLike[str] | None,
     hasher: OnlineHasher | None,
     *,
+    fields: Mapping[str, Any] | None,
     mode: Literal["write", "read"],
     keep_features: bool | None,
     sample_size: int | None,
     given: Mapping[str, Any],
+    wait: float = 0.0,
 ) -> tuple[Storage, State]:
     """The storage of a table and its last state; see `HashTable.open`. given : settings, None for one that is not."""
     if mode not in ("write", "read"):
@@ -48,16 +52,18 @@ def open_storage(
     Settings.default(OnlineHasher.refresh_policy, True).with_given(given)  # raises for what no table can have
     if sample_size is not None:
         check_count("sample_size", sample_size, 0, MAX_SIZE)
+    kinds = field_kinds({} if fields is None else fields)
+    check_wait(wait, mode)
     folder = None if path is None else Path(path).resolve()  # a change of directory does not change it
-    if folder is None or not is_table(folder):
+    if folder is None or not (await_table(folder, wait) if wait else is_table(folder)):
         if mode == "read":
-            raise TableError(f"{path} is not a table: there is no database in it")
+            raise TableError(not_there(path, wait))
         if hasher is None:
             what = "a table in memory" if path is None else f"{path} is not a table yet; a new one"
             raise TableError(f"{what} needs a hasher=")
         keep = _keeps(given["policy"], keep_features)
         settings = Settings.default(hasher.refresh_policy, keep).with_given(given)
-        state = _empty(hasher, SAMPLE_SIZE if sample_size is None else sample_size, keep)
+        state = _empty(hasher, SAMPLE_SIZE if sample_size is None else sample_size, keep, kinds)
         if folder is None:
             memory = MemoryStorage(state, settings, keep_features=keep)
             return memory, memory.load()
@@ -67,6 +73,9 @@ def open_storage(
     storage, state = _open_folder(folder, mode, given)
     try:
         _compare(storage, state, hasher, keep_features, sample_size)
+        new = new_fields(kinds, {name: values.kind for name, values in state.view.user_fields.items()})
+        if new and mode == "read":
+            raise TableError(f"{folder} has no field {next(iter(new))!r}, and a reader cannot declare one")
         if mode == "write":
             storage.store_settings()
     except BaseException:
@@ -85,7 +94,7 @@ def _keeps(policy: Policy | None, keep_features: bool | None) -> bool:
     return policy.keeps_features
 
 
-def _empty(hasher: OnlineHasher, sample_size: int, keep_features: bool) -> State:
+def _empty(hasher: OnlineHasher, sample_size: int, keep_features: bool, fields: Mapping[str, str]) -> State:
     """The state of a new table, with a hasher of its own."""
     if not keep_features and not sample_size:
         raise ValueError(
@@ -94,7 +103,17 @@ def _empty(hasher: OnlineHasher, sample_size: int, keep_features: bool) -> State
     hasher = copy.deepcopy(hasher)
     hasher.__dict__.pop("feature_names_in_", None)  # columns count by their position here
     hasher.check_parameters()
-    return State.empty(hasher, sample_size)
+    return State.empty(hasher, sample_size, fields)
+
+
+def new_fields(given: Mapping[str, str], declared: Mapping[str, str]) -> dict[str, str]:
+    """Those of the fields that are not declared yet; ValueError where one is declared with another type."""
+    for name, kind in given.items():
+        if declared.get(name, kind) != kind:
+            raise ValueError(f"field {name!r} is of type {declared[name]}, and cannot be declared as {kind}")
+    new = {name: kind for name, kind in given.items() if name not in declared}
+    check_number_of_fields(len(declared) + len(new))
+    return new
 
 
 def _open_folder(

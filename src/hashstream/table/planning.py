@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -10,24 +11,27 @@ from typing import Any
 import numpy as np
 
 from hashstream.hashers.labels import labelled
-from hashstream.hashers.validation import check_finite
 from hashstream.table.errors import TableError
 from hashstream.table.policies import Facts, Projected
-from hashstream.table.state.change import Added, Batch, Change, Recoded
-from hashstream.table.state.ids import MAX_SLOTS, as_ids, column_of, kind_of, repeated
+from hashstream.table.state.change import Added, Batch, Change, Feedback, Recoded, Relabelled
+from hashstream.table.state.columns import PAYLOAD, read_values
+from hashstream.table.state.ids import column_of, kind_of
+from hashstream.table.state.labels import LabelColumn
 from hashstream.table.state.reencode import recode_features, recode_projected, smallest_versions, stale_parts
-from hashstream.table.state.state import Model, State
+from hashstream.table.state.state import Model, State, taught
 from hashstream.table.state.view import Part, View
 from hashstream.table.storage.base import Storage
 
-__all__ = ["Plan", "checked_batch", "plan_batch", "plan_refresh"]
+__all__ = ["Plan", "plan_batch", "plan_labels", "plan_refresh"]
+
+log = logging.getLogger("hashstream.table")
 
 NO_SLOTS = np.empty(0, np.uint32)
 
 
 @dataclass(frozen=True)
 class Plan:
-    """A change to be committed; batch, model and memory where it brings others than there are.
+    """A change to be committed; batch, feedback, model and memory where it brings others than there are.
 
     recode_seconds : that re-encoding took.
     """
@@ -37,26 +41,12 @@ class Plan:
     model: Model | None = None
     memory: Mapping[str, Any] | None = None
     recode_seconds: float = 0.0
+    feedback: Feedback | None = None
 
-
-def checked_batch(ids: Any, X: np.ndarray, state: State) -> tuple[np.ndarray, np.ndarray]:
-    """Ids that fit X and the table, and X in the table's dtype; a ValueError says what does not fit."""
-    ids = as_ids(list(ids) if isinstance(ids, range) else ids)
-    if twice := repeated(ids):
-        raise ValueError(f"ids occur more than once in the batch: {', '.join(map(repr, twice[:10]))}")
-    if len(ids) != len(X):
-        raise ValueError(f"there are {len(ids)} ids, but X has {len(X)} rows")
-    column, kind = state.view.column, kind_of(ids)
-    if column is not None and column.kind != kind:
-        names = {"str": "strings", "int": "whole numbers"}
-        raise ValueError(f"the ids of this table are {names[column.kind]}, but these are {names[kind]}")
-    if state.view.n_slots + len(ids) > MAX_SLOTS:
-        raise TableError(f"a table takes {MAX_SLOTS} insertions: compact it to go on")
-    encoder = state.model.encoder
-    if encoder is not None and X.dtype != encoder.dtype:
-        with np.errstate(over="ignore"):
-            X = check_finite(X.astype(encoder.dtype))
-    return ids, np.ascontiguousarray(X)
+    @property
+    def n_labelled(self) -> int:
+        """Items that get another label."""
+        return 0 if self.change.relabelled is None else len(self.change.relabelled.slots)
 
 
 def plan_batch(
@@ -72,30 +62,76 @@ def plan_batch(
     removed = np.sort(found[found >= 0]).astype(np.uint32)
     left, memory, refresh = view.without(removed), state.memory, False
     if batch.learned:
-        counts = left.counts()
-        bulk = left.encoders[max(counts, key=lambda version: counts[version])] if counts else None
-        moved = encoder.version != view.newest
-        facts = Facts(moved, len(batch.X), encoder, bulk, state.sample, state.memory, sum(counts.values()))
-        refresh, memory = settings.policy.decide(facts)
+        refresh, memory = _decide(state, left, storage, model, len(batch.X))
     going: list[Part] = []
     if refresh:
         going = stale_parts(left.parts, encoder.version)
-    elif encoder.version != view.newest:
+    elif encoder.version not in view.versions:  # labels of stored items may have brought it before
         going = smallest_versions(left.parts, encoder.version, settings.max_versions)
     clock = time.perf_counter()
     recoded = _recode(state, left, storage, model, going, None, batch.X)
     taken = time.perf_counter() - clock
-    added = Added(view.n_slots, ids, encoder.version, encoder.encode(batch.X))
+    labels = LabelColumn.of(batch.y, len(ids), learned=batch.learned and model.hasher.needs_labels)
+    fields, declared = dict(batch.fields), {}
+    if batch.payloads is not None and any(text is not None for text in batch.payloads):
+        given = np.array([text is not None for text in batch.payloads])
+        fields[PAYLOAD] = read_values("bool", PAYLOAD, given, len(ids))
+        declared = {} if PAYLOAD in view.fields else {PAYLOAD: "bool"}
+    added = Added(view.n_slots, ids, encoder.version, encoder.encode(batch.X), labels, fields)
     keys = (view.column or column_of(kind_of(ids))).keys_of(ids)
     sample = state.sample.change(removed, added.first_slot, keys, batch.X, batch.y)
-    return Plan(Change(sample, removed, tuple(recoded), added), batch, model, memory, taken)
+    change = Change(sample, removed, tuple(recoded), added, declared=declared)
+    return Plan(change, batch, model, memory, taken)
+
+
+def plan_labels(state: State, storage: Storage, slots: np.ndarray, y: np.ndarray) -> Plan | None:
+    """Give the items at slots (n,) the labels y, learn from them, and re-encode what the policy wants; None where they
+    have these labels. `Overtaken` where slots were renumbered since the state."""
+    _check_kind(state, y)
+    hasher, held = state.model.hasher, state.view.labels
+    labels = LabelColumn.of(y, len(y), learned=hasher.needs_labels)
+    order = np.argsort(slots)
+    order = order[~labels.chosen(order).same(held.chosen(slots[order]))]
+    if not len(order):
+        return None
+    slots, y = slots[order], y[order]
+    changed = Relabelled(slots.astype(np.uint32), labels.chosen(order))
+    sample = state.sample.relabelled(slots, y)
+    if not hasher.needs_labels:
+        return Plan(Change(sample, relabelled=changed))
+    if not storage.keep_features:
+        raise TableError("this table keeps no features (keep_features=False), so it cannot learn from labels")
+    feedback = Feedback(changed.slots, storage.read(slots, state.generation), y, held.learned(slots))
+    model = state.model.learned(taught(hasher.copy(), feedback))
+    refresh, memory = _decide(state, state.view, storage, model, len(y))
+    clock = time.perf_counter()
+    going = stale_parts(state.view.parts, model.version) if refresh else []
+    recoded = tuple(_recode(state, state.view, storage, model, going, None))
+    taken = time.perf_counter() - clock
+    return Plan(Change(sample, recoded=recoded, relabelled=changed), None, model, memory, taken, feedback)
+
+
+def _decide(
+    state: State, left: View, storage: Storage, model: Model, n: int
+) -> tuple[bool, Mapping[str, Any]]:
+    """Ask the policy whether the items that are left are re-encoded, after n rows were learned."""
+    encoder, counts = model.encoder, left.counts()
+    assert encoder is not None
+    bulk = left.encoders[max(counts, key=lambda version: counts[version])] if counts else None
+    moved = encoder.version != state.view.newest
+    facts = Facts(moved, n, encoder, bulk, state.sample, state.memory, sum(counts.values()))
+    policy = storage.settings.policy
+    refresh, memory = policy.decide(facts)
+    decision = "re-encode" if refresh else "do not re-encode"
+    log.debug("%s: %r after %d rows: %s", storage.path or "in memory", policy, n, decision)
+    return refresh, memory
 
 
 def _check_kind(state: State, y: np.ndarray | None) -> None:
-    """ValueError where labels are not of the kind of those in the sample: one per row, or rows of so many columns."""
-    held = next((label for label in state.sample.labels if label is not None), None)
-    if y is not None and held is not None and np.shape(held) != y.shape[1:] and len(labelled(y, y)[0]):
-        shapes = (np.shape(held), y.shape[1:])
+    """ValueError where labels are not of the kind of those in the table: one per row, or rows of so many columns."""
+    held = state.view.labels.shape
+    if y is not None and held is not None and held != y.shape[1:] and len(labelled(y, y)[0]):
+        shapes = (held, y.shape[1:])
         kinds = [f"0/1 matrices of {shape[0]} columns" if shape else "one per row" for shape in shapes]
         raise ValueError(f"the labels of this table are {kinds[0]}, but these are {kinds[1]}")
 

@@ -18,12 +18,14 @@ class _Nearest(NamedTuple):
 class SearchResult(_Nearest):
     """`distances, ids = table.search(Q)`.
 
-    distances : (q, m) uint16; float64 where asymmetric. ids : (q, m) int64, or object holding str.
-    labels : (q, m) object, None for a missing one, where `include` names them; otherwise None. An attribute, no field:
-        the tuple is a pair in any case.
+    distances : (q, m) uint16; float64 where asymmetric or rescored. ids : (q, m) int64, or object holding str.
+    labels, payloads : (q, m) object, None for a missing one; fields : name -> (q, m) object. Each where `include` names
+        it, otherwise None. They are attributes: the tuple is a pair in any case.
     """
 
     labels: np.ndarray | None = None
+    fields: dict[str, np.ndarray] | None = None
+    payloads: np.ndarray | None = None
 
 
 class _Within(NamedTuple):
@@ -35,10 +37,13 @@ class _Within(NamedTuple):
 class RadiusResult(_Within):
     """`offsets, distances, ids = table.search_radius(Q, radius)`: query i found what is at offsets[i]:offsets[i + 1].
 
-    offsets : (q + 1,) int64. distances : (found,) uint16. ids : (found,). labels : (found,) object, where included.
+    offsets : (q + 1,) int64. distances : (found,) uint16. ids : (found,). labels, fields, payloads : as in
+    `SearchResult`, (found,), where included.
     """
 
     labels: np.ndarray | None = None
+    fields: dict[str, np.ndarray] | None = None
+    payloads: np.ndarray | None = None
 
 
 @dataclass(frozen=True)
@@ -47,6 +52,7 @@ class Items:
 
     ids : (n,) int64, or object holding str. codes : (n, width) uint8. versions : (n,) int64.
     labels : as they were given, None for a missing one. features : (n, d), or None where they are not stored.
+    fields : name -> n values, None for a missing one. payloads : n dicts, None for a missing one.
     """
 
     ids: np.ndarray
@@ -54,11 +60,14 @@ class Items:
     versions: np.ndarray
     labels: list[Any]
     features: np.ndarray | None
+    fields: dict[str, list[Any]]
+    payloads: list[dict[str, Any] | None]
 
 
 @dataclass(frozen=True)
 class Commit:
-    """One commit, in figures: its number, and items that were added, removed (replaced ones too) and re-encoded.
+    """One commit, in figures: its number, and items that were added, removed (replaced ones too), re-encoded and
+    labelled.
 
     recode_seconds : that re-encoding took. All are 0 where the table was compacted.
     """
@@ -68,3 +77,4 @@ class Commit:
     removed: int = 0
     recoded: int = 0
     recode_seconds: float = 0.0
+    labelled: int = 0

@@ -6,36 +6,42 @@ import copy
 import logging
 import os
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike
 
-from hashstream._machine import cores
 from hashstream.datasets.rows import RowSource
 from hashstream.hashers import LabelsLike, OnlineHasher
-from hashstream.hashers.labels import as_labels, labelled
-from hashstream.hashers.validation import check_count, check_finite, check_rows, without_names
+from hashstream.hashers.labels import as_labels, missing_rows
+from hashstream.hashers.validation import check_count
+from hashstream.table.comparing import compared, is_due
 from hashstream.table.errors import Overtaken, TableError
 from hashstream.table.files import FileIngest, Progress, Tally, check_sources, open_source
-from hashstream.table.guard import Guarded, change, exclusively, inside
-from hashstream.table.opening import open_storage
-from hashstream.table.planning import Plan, checked_batch, plan_batch, plan_refresh
+from hashstream.table.following import Follower, follower_of
+from hashstream.table.guard import change, exclusively, inside
+from hashstream.table.incoming import IdsLike, Incoming, PayloadsLike, check_incoming, check_labels
+from hashstream.table.logs import log_commit, log_compaction
+from hashstream.table.opening import new_fields, open_storage
+from hashstream.table.planning import NO_SLOTS, Plan, plan_batch, plan_labels, plan_refresh
 from hashstream.table.policies import Policy, parse
-from hashstream.table.results import Commit, Items, RadiusResult, SearchResult
+from hashstream.table.reading import Readable, Where
+from hashstream.table.results import Commit
 from hashstream.table.settings import Durability, Settings
 from hashstream.table.state.change import Batch, Change
-from hashstream.table.state.ids import as_ids, column_of, kind_of
+from hashstream.table.state.columns import field_kinds
+from hashstream.table.state.ids import as_ids, repeated
 from hashstream.table.state.index import Index
 from hashstream.table.state.labels import plain_labels
 from hashstream.table.state.state import Model, State
-from hashstream.table.state.view import locate
 from hashstream.table.stats import History, TableStats, stored_map_of, table_stats
-from hashstream.table.storage.base import Storage, check_codes
+from hashstream.table.storage.base import Storage, check_codes, check_payloads
 from hashstream.table.storage.folder.names import is_table
+from hashstream.table.writer import Call, Writer, do_calls
 
 __all__ = ["HashTable"]
 
@@ -45,10 +51,10 @@ REFRESHES = (
     20  # commits in which `ingest_files` re-encodes stale items, and so often it tells of its progress
 )
 
-Include = Sequence[Literal["labels"]]
+NO_ROWS = np.empty((0, 0))
 
 
-class HashTable(Guarded):
+class HashTable(Readable):
     """A searchable table of codes that stays consistent while the hash functions change; see `HashTable.open`.
 
     An item has an id (whole numbers or strings, one kind per table), features, perhaps a label, and a code with the
@@ -78,6 +84,7 @@ class HashTable(Guarded):
         path: str | os.PathLike[str] | None,
         hasher: OnlineHasher | None = None,
         *,
+        fields: Mapping[str, Any] | None = None,
         policy: Policy | str | None = None,
         durability: Durability | None = None,
         mode: Literal["write", "read"] = "write",
@@ -87,15 +94,20 @@ class HashTable(Guarded):
         checkpoint_rows: int | None = None,
         segment_bytes: int | None = None,
         on_commit: Callable[[Commit], None] | None = None,
+        follow: bool = False,
+        max_staleness: float | None = None,
+        wait: float = 0.0,
     ) -> Self:
         """Open a table's folder, or create one; `path=None` is a table in memory only.
 
-        All settings but `mode` and `on_commit` are stored with the table. Where one is not given, the stored one holds;
-        the defaults are for new tables.
+        All settings but `mode` and those from `on_commit` on are stored with the table. Where one is not given, the
+        stored one holds; the defaults are for new tables.
 
         hasher : required for a new table, which learns with a copy of its own. For an existing table it may be given
             again with the same parameters. What it has learned is ignored, with a warning: the table goes on from what
             it has learned itself.
+        fields : name -> type of the fields that items have: str, int, float, bool, list (of strings) or "datetime".
+            For an existing table, those that are new are added; see `declare`.
         policy : when items are re-encoded, as a policy or its text ("every:100"); by default the method's
             `refresh_policy`.
         durability : "full" (the default): when a call that writes returns, its change survives `kill -9` and, as far as
@@ -112,18 +124,38 @@ class HashTable(Guarded):
             learned again after a crash.
         segment_bytes : size at which a new file of features is begun, 1 GiB by default.
         on_commit : called after every commit, in the thread that writes. What it raises is logged, and ignored.
+        follow : for `mode="read"`: reload by itself, in a thread, whenever the writer has committed.
+        max_staleness : for `follow`, 0.5 seconds by default: no answer misses a commit that was acknowledged more than
+            so long before the call. Where the thread has not looked for longer, the call itself reloads first, and
+            raises what that raises.
+        wait : for `mode="read"`: seconds to wait for a table that is not there yet.
         """
+        follower = follower_of(path, mode, follow, max_staleness)
         given = {
             "policy": policy, "durability": durability, "max_versions": max_versions,
             "checkpoint_rows": checkpoint_rows, "segment_bytes": segment_bytes,
         }  # fmt: skip
         storage, state = open_storage(
-            path, hasher, mode=mode, keep_features=keep_features, sample_size=sample_size, given=given
+            path,
+            hasher,
+            fields=fields,
+            mode=mode,
+            keep_features=keep_features,
+            sample_size=sample_size,
+            given=given,
+            wait=wait,
         )
         try:
-            return cls(storage, state, write=mode == "write", on_commit=on_commit)
+            table = cls(storage, state, write=mode == "write", on_commit=on_commit, follower=follower)
         except BaseException:
             storage.close()
+            raise
+        try:
+            if fields is not None and mode == "write":
+                table.declare(fields)
+            return table
+        except BaseException:
+            table.close()
             raise
 
     @staticmethod
@@ -138,48 +170,45 @@ class HashTable(Guarded):
         *,
         write: bool = True,
         on_commit: Callable[[Commit], None] | None = None,
+        follower: Follower | None = None,
     ) -> None:
         """A table over a storage, and the state that it has loaded. Use `HashTable.open` for folders and memory."""
-        super().__init__(write=write, survives=storage.survives)
-        self._storage, self._state = storage, state
+        super().__init__(storage, state, write=write, follower=follower)
         self._on_commit = on_commit
-        self._index: Index | None = None  # of the ids in `_state`; built when an id is first looked up
         self._history: History | None = None  # read when it is first asked for
         self._refresher = storage.settings.policy.refresher() if write else None
-        if self._refresher is not None:
-            try:
-                self._refresher.start(self)
-            except BaseException:
-                self._refresher.stop()  # a thread of it, begun already, would use what is closed
-                raise
+        for worker in (self._refresher, self._follower):
+            if worker is not None:
+                try:
+                    worker.start(self)
+                except BaseException:
+                    worker.stop()  # a thread of it, begun already, would use what is closed
+                    raise
 
     # ---- writing
 
     @change
     def ingest(
-        self, ids: ArrayLike | Sequence[int] | Sequence[str], X: ArrayLike, y: LabelsLike | None = None
+        self,
+        ids: IdsLike,
+        X: ArrayLike,
+        y: LabelsLike | None = None,
+        *,
+        fields: Mapping[str, Any] | None = None,
+        payloads: PayloadsLike | None = None,
     ) -> None:
         """Store a batch, and learn from its rows that have a label. It is durable when this returns; if this raises,
         nothing has changed.
 
-        ids : (n,) whole numbers or strings, each once. An id that is stored already is replaced.
+        ids : (n,) whole numbers or strings, each once. An id that is stored already is replaced, with all of its data.
         X : (n, d) features; the columns of a data frame count by position.
         y : (n,) labels, or an (n, C) matrix of 0 and 1, as the hasher takes them. A row whose label is missing (None,
-            NaN, pandas.NA; in a matrix, anywhere in its row) is stored and not learned from. Where no row has a label,
-            the batch is stored with the current hash functions, as by `add`.
+            NaN, pandas.NA; in a matrix, anywhere in its row) is stored and not learned from; so is every row where y is
+            None. Before the first label has come, rows get the codes of the method's initial functions.
+        fields : name -> n values, of fields that were declared. Fields that are left out are missing.
+        payloads : n dicts that JSON can hold, or None for an item that has none.
         """
-        state = self._sure_state()
-        learner = state.model.hasher.copy()
-        rows, labels = learner.check_batch(without_names(X), y)
-        ids, rows = checked_batch(ids, rows, state)
-        if labels is not None:
-            labels = plain_labels(labels)  # a copy: they are kept, and the caller's may change
-        after = learner.learned(rows, labels)
-        learned = after is not learner
-        model = state.model.learned(after) if learned else state.model
-        self._store(ids, Batch(rows, labels, learned), model)
-        if learned and self._refresher is not None:
-            self._refresher.wake(self)
+        self._store(check_incoming(self._sure_state(), ids, X, y, fields, payloads, learn=True), learn=True)
 
     def ingest_files(
         self,
@@ -188,6 +217,7 @@ class HashTable(Guarded):
         id: str | None = None,
         label: str | None = None,
         features: str | None = None,
+        payload: str | Sequence[str] = (),
         header: bool = True,
         text: bool = False,
         dtype: DTypeLike | None = None,
@@ -201,13 +231,17 @@ class HashTable(Guarded):
     ) -> Tally:
         """Ingest the rows of files (.npy, .npz, .csv, .tsv, .parquet), or of data sets by name, batch by batch.
 
+        Columns (in .npz arrays) that are called like declared fields are stored as these. Text is parsed by the type
+        of its field.
+
         Each batch is durable once it is stored. Interrupted, the same call goes on: a row that is stored already, with
-        the same features and label, is skipped; one that has changed replaces what is stored. Where files have several
-        rows of one id, the last one stays, and earlier ones count as changes: unless `resume`, the same call learns
-        from all of them again.
+        the same features, label, fields and payload, is skipped; one that has changed replaces what is stored. Where
+        files have several rows of one id, the last one stays, and earlier ones count as changes: unless `resume`, the
+        same call learns from all of them again.
 
         id, label, features, header, text : as for `datasets.open_rows`. dtype : of a new table's features, float32 by
             default.
+        payload : names of columns for the payload, or patterns; "*" is all that are nothing else.
         batch, learn, resume, again, first_id : as for `FileIngest`.
         refresh : whether stale items are re-encoded at the end; by default they are where this learns, and the policy
             is the method's default.
@@ -222,12 +256,14 @@ class HashTable(Guarded):
             "id": id,
             "label": label,
             "features": features,
+            "fields": tuple(self.fields),
+            "payload": payload,
             "header": header,
             "text": text,
         }
         precision = np.dtype(getattr(hasher, "dtype_", np.float32 if dtype is None else dtype))
         sources = [open_source(file, dtype=precision, **columns) for file in files]
-        check_sources(hasher, sources, learn=learn)
+        check_sources(hasher, sources)
         tell = progress or (lambda step: None)
         for step in work.run(sources):
             tell(step)
@@ -243,30 +279,112 @@ class HashTable(Guarded):
 
     @change
     def add(
-        self, ids: ArrayLike | Sequence[int] | Sequence[str], X: ArrayLike, y: LabelsLike | None = None
+        self,
+        ids: IdsLike,
+        X: ArrayLike,
+        y: LabelsLike | None = None,
+        *,
+        learn: bool = False,
+        fields: Mapping[str, Any] | None = None,
+        payloads: PayloadsLike | None = None,
     ) -> None:
-        """Store items, with labels or without, and do not learn from them; otherwise as `ingest`."""
-        state = self._sure_state()
-        learner = state.model.hasher.copy()
-        rows = check_finite(check_rows(learner, without_names(X), first=state.model.encoder is None))
-        ids, rows = checked_batch(ids, rows, state)
-        labels = None if y is None else plain_labels(as_labels(y))
-        if labels is not None:
-            learner.check_labels(labels, len(rows))
-            known = labelled(labels, labels)[0]
-            if state.model.encoder is not None and len(known):
-                learner.label_book_.read(known)  # raises as learning would
-        self._store(ids, Batch(rows, labels, learned=False), state.model)
+        """Store items, with labels or without, and do not learn from them unless `learn`; otherwise as `ingest`."""
+        self._store(check_incoming(self._sure_state(), ids, X, y, fields, payloads, learn=learn), learn=learn)
 
     @change
-    def remove(self, ids: ArrayLike | Sequence[int] | Sequence[str]) -> None:
-        """Remove items for good. KeyError, and nothing changes, where an id is not stored."""
-        state, wanted = self._sure_state(), np.unique(as_ids(ids))
+    def label(self, ids: IdsLike, y: LabelsLike) -> int:
+        """Give labels to stored items, and learn from them; durable when this returns.
+
+        A label in the place of another one corrects it: a hasher that can (`hasher.can_correct()`: RidgeHash, for
+        example) takes the old label back out, as if the item had always had the new one. The others learn the new one
+        in addition. An item that has this label already, and was learned with it, is not learned from again, so that a
+        call may be repeated.
+
+        ids : (n,), each once; KeyError where one is not stored. y : (n,) labels or an (n, C) matrix, none missing.
+
+        Returns the number of items whose label is new.
+        """
+        return self._label(self._labels_for(ids, y))
+
+    def _labels_for(self, ids: IdsLike, y: LabelsLike) -> Incoming:
+        """Checked labels for stored items."""
+        wanted = as_ids(ids)
+        if twice := repeated(wanted):
+            raise ValueError(f"ids occur more than once: {', '.join(map(repr, twice[:10]))}")
         with self._publish:
-            slots = np.sort(self._slots(wanted)).astype(np.uint32)
+            self._slots(wanted)  # KeyError where one is not stored
+            learner = self._state.model.hasher.copy()
+        labels = check_labels(learner, plain_labels(as_labels(y)), len(wanted))
+        if (missing := missing_rows(labels)) is not None:
+            raise ValueError(f"y[{int(missing.argmax())}] is missing: a label is needed for each item")
+        return Incoming(wanted, NO_ROWS, labels, {}, None, learner, firm=True)
+
+    def _label(self, rows: Incoming) -> int:
+        assert rows.y is not None
+        state = self._sure_state()
+        with self._publish:
+            slots = self._slots(rows.ids)
+        plan = plan_labels(state, self._storage, slots, rows.y)
+        if plan is None:
+            return 0
+        self._commit(plan)
+        self._maintain()
+        if plan.feedback is not None and self._refresher is not None:
+            self._refresher.wake(self)
+        return plan.n_labelled
+
+    def writer(self) -> Writer:
+        """A writer for any number of threads, whose calls share commits: many small calls at once take little longer
+        than one. Calls of one writer share commits with one another only."""
+        self._refuse_if_not_writable()
+        return Writer(self._checked, self._do_calls)
+
+    @change
+    def _do_calls(self, calls: list[Call]) -> None:
+        """Calls of a writer, in as few commits as possible."""
+        do_calls(calls, self._checked, self._do)
+
+    def _checked(self, call: Call) -> Incoming:
+        """The rows of a call of a writer, in any thread."""
+        self._refuse_if_forked()
+        self._refuse_if_not_writable()
+        if call.kind == "label":
+            return self._labels_for(*call.args)
+        return check_incoming(self._state, *call.args, **call.more, learn=call.kind == "ingest")
+
+    def _do(self, kind: str, rows: Incoming) -> None:
+        if kind == "label":
+            self._label(rows)
+        else:
+            self._store(rows, learn=kind == "ingest")
+
+    @change
+    def declare(self, fields: Mapping[str, Any]) -> None:
+        """Add fields to the table; they are missing for the items that are there. Nothing happens for those that are
+        declared already; ValueError where one is of another type."""
+        state = self._sure_state()
+        new = new_fields(field_kinds(fields), self.fields)
+        if new:
+            self._commit(Plan(Change(state.sample.change(NO_SLOTS), declared=new)))
+
+    @change
+    def remove(self, ids: IdsLike | None = None, *, where: Where | None = None) -> int:
+        """Remove items for good, by their ids or by a filter; returns how many.
+
+        KeyError, and nothing changes, where an id is not stored.
+        """
+        state = self._sure_state()
+        if (ids is None) == (where is None):
+            raise ValueError("remove needs ids, or where=, and not both")
+        if where is not None:
+            slots = self._matching(where, state).slots()
+        else:
+            with self._publish:
+                slots = np.sort(self._slots(np.unique(as_ids(ids)))).astype(np.uint32)
         if len(slots):
             self._commit(Plan(Change(state.sample.change(slots), removed=slots)))
         self._maintain()
+        return len(slots)
 
     @change
     def refresh(self, budget: int | None = None) -> int:
@@ -300,41 +418,45 @@ class HashTable(Guarded):
         state = self._sure_state()
         dead = state.view.n_slots - len(state.view)
         if dead:
+            clock = time.perf_counter()
             after, go_over = self._storage.compact(state)
             with self._publish:
                 go_over()
                 self._state, self._index = after, None
             self._storage.settled()
+            log_compaction(self._name(), dead, time.perf_counter() - clock)
             self._tell(Commit(after.seq))
         return dead
 
-    def _sure_state(self) -> State:
-        """The current state; TableError where a change was interrupted between its commit and the moment when everybody
-        sees it. While holding the writer's lock."""
-        if self._storage.in_doubt or self._torn:
-            raise TableError(
-                "the last write was interrupted and its outcome is unknown: close and reopen the table"
-            )
-        return self._state
-
-    def _store(self, ids: np.ndarray, batch: Batch, model: Model) -> None:
-        """Commit a batch. model : after it."""
+    def _store(self, rows: Incoming, *, learn: bool) -> None:
+        """Commit a batch, and learn from it where told so."""
+        state = self._sure_state()
+        learner = state.model.hasher.copy() if rows.firm else rows.learner
+        after = (
+            learner.learned(rows.X, rows.y)
+            if learn and (rows.y is not None or not learner.needs_labels)
+            else learner
+        )
+        learned = after is not learner
+        model = state.model.learned(after) if learned else state.model
         if model.encoder is None:
-            raise TableError(
-                "the hasher has not learned anything yet, so it cannot encode: ingest a batch first, in which some "
-                "rows have a label"
-            )
+            model = Model.of(learner.started(rows.X))
         with self._publish:
-            found = self._find(ids)
-        self._commit(plan_batch(self._state, self._storage, ids, found, batch, model))
+            found = self._find(rows.ids)
+        batch = Batch(rows.X, rows.y, learned, rows.fields, rows.payloads)
+        self._commit(plan_batch(state, self._storage, rows.ids, found, batch, model))
         self._maintain()
+        if learned and self._refresher is not None:
+            self._refresher.wake(self)
 
     def _commit(self, plan: Plan) -> None:
         """Make a change durable, then let everybody see it. All that can fail is done before the commit."""
-        change = plan.change
+        clock, before, change = time.perf_counter(), self._state.view, plan.change
         after = self._state.after(change, plan.model, plan.memory)
+        if plan.model is not None and is_due(after):
+            after = replace(after, comparison=compared(after))
         index, enter = self._next_index(change, after)
-        self._storage.commit(change, after, plan.batch)
+        self._storage.commit(change, after, plan.batch, plan.feedback)
         with self._publish:
             self._index = None  # built again when it is next asked for, if what follows is interrupted
             self._state = after
@@ -344,7 +466,10 @@ class HashTable(Guarded):
         self._storage.settled()
         added = 0 if change.added is None else len(change.added.ids)
         recoded = sum(len(piece.slots) for piece in change.recoded)
-        self._tell(Commit(after.seq, added, len(change.removed), recoded, plan.recode_seconds))
+        figures = len(change.removed), recoded, plan.recode_seconds, plan.n_labelled
+        commit = Commit(after.seq, added, *figures)
+        log_commit(self._name(), commit, time.perf_counter() - clock, change, before)
+        self._tell(commit)
 
     def _tell(self, commit: Commit) -> None:
         """Call the observer. That it fails is no error of the call, whose change is stored."""
@@ -380,6 +505,7 @@ class HashTable(Guarded):
         """quietly : a full disk is no error: all that a checkpoint holds can be derived again."""
         if self._storage.in_doubt or self._torn:
             return  # interrupted
+        clock = time.perf_counter()
         try:
             before, state = self._read_history(), self._state
             rows, history = state.model.n_seen - before.rows, None
@@ -388,181 +514,13 @@ class HashTable(Guarded):
                 self._history = before.measured(state, stored_map_of(state.view, state.sample))
                 history = self._history.to_fields()
             self._storage.checkpoint(state, history, closing=closing)
+            seconds = time.perf_counter() - clock
+            log.debug("%s: checkpoint at commit %d in %.3f s", self._name(), state.seq, seconds)
         except TableError:
             if not quietly:
                 raise
 
-    # ---- searching
-
-    def search(
-        self, Q: ArrayLike, k: int = 10, *, asymmetric: bool = False, include: Include = ()
-    ) -> SearchResult:
-        """The k items nearest to each query, exactly; ties by insertion, the earliest first.
-
-        Q : (q, d) features. asymmetric : rank by the query's real values against the stored bits, not by its bits: a
-        bit that differs costs |f_k(q)|, scaled so that the mean over the bits is 1. include : ("labels",) for the
-        labels of what was found.
-
-        Returns distances (q, m), uint16 (float64 where asymmetric), and ids (q, m), int64 or object holding str, with
-        m = min(k, items in the table): narrower arrays where there are fewer than k.
-        """
-        check_count("k", k, 1)
-        while True:
-            state, Q = self._to_search(Q, include)
-            index = self._storage.index(state.view)
-            search = index.topk_asymmetric if asymmetric else index.topk
-            distances, slots = search(Q, int(k), self._n_threads())
-            result = SearchResult(distances, state.view.ids(slots))
-            if self._completed(result, slots, state, include):
-                return result
-
-    def search_radius(self, Q: ArrayLike, radius: int, *, include: Include = ()) -> RadiusResult:
-        """All items at most `radius` bits away from each query.
-
-        Returns offsets (q + 1,) int64, distances (found,) uint16 and ids (found,): what was found for query i is at
-        `offsets[i]:offsets[i + 1]`, by ascending distance, then by insertion.
-        """
-        check_count("radius", radius, 0)
-        while True:
-            state, Q = self._to_search(Q, include)
-            found = self._storage.index(state.view).radius(Q, int(radius), self._n_threads())
-            offsets, distances, slots = found
-            result = RadiusResult(offsets, distances, state.view.ids(slots))
-            if self._completed(result, slots, state, include):
-                return result
-
-    def _completed(
-        self, result: SearchResult | RadiusResult, slots: np.ndarray, state: State, include: Include
-    ) -> bool:
-        """Add what is to be included; False where slots were renumbered meanwhile, so that the search is repeated."""
-        if include:
-            try:
-                result.labels = self._labels_of(slots, state)
-            except Overtaken:
-                self._await_reload()
-                return False
-        return True
-
-    def _to_search(self, Q: Any, include: Include) -> tuple[State, np.ndarray]:
-        """The state to search, and Q as its encoders take it."""
-        self._refuse_if_closed()
-        if include:
-            self._refuse_if_forked()
-            if isinstance(include, str) or set(include) != {"labels"}:
-                raise ValueError(f'include must be ("labels",) or empty, not {include!r}')
-        state = self._state
-        encoder = state.model.encoder
-        if encoder is None:
-            Q = np.asarray(Q)
-            if Q.ndim != 2:
-                raise ValueError(f"Q must be 2-D, one query per row, not of shape {Q.shape}")
-            return state, Q
-        known = type(Q) is np.ndarray and Q.dtype == encoder.dtype and len(Q)
-        if known and Q.shape[1:] == (encoder.n_features,):
-            return state, Q  # as nearly always; what follows is for all else
-        return state, check_rows(state.model.hasher.copy(), without_names(Q), first=False)
-
-    def _n_threads(self) -> int:
-        """Threads of a search: one per core, but for the core of a thread that writes. A thread that shares a core with
-        it would be waited for longer than it helps."""
-        return max(1, cores() - self._at_work)
-
-    @inside
-    def _labels_of(self, slots: np.ndarray, state: State) -> np.ndarray:
-        """The labels of slots of any shape, each read once; object."""
-        distinct, place = np.unique(slots, return_inverse=True)
-        known = self._storage.labels(distinct, state.generation)
-        labels = np.empty(slots.size, object)
-        for i, at in enumerate(place.ravel().tolist()):
-            labels[i] = known[at]
-        return labels.reshape(slots.shape)
-
-    # ---- looking up
-
-    @inside
-    def get(self, ids: ArrayLike | Sequence[int] | Sequence[str], *, features: bool = True) -> Items:
-        """Stored data of items; KeyError where an id is not stored.
-
-        features : whether they are read, which is most of the work.
-        """
-        wanted, storage = as_ids(ids), self._storage
-        self._refuse_if_forked()
-        X: np.ndarray | None = None
-        while True:
-            self._refuse_if_closed()
-            with self._publish:
-                slots, state = self._slots(wanted), self._state
-            with suppress(Overtaken):
-                if features and storage.keep_features and len(wanted):
-                    X, labels = storage.read(slots, state.generation)
-                else:
-                    labels = storage.labels(slots, state.generation)
-                break
-            self._await_reload()
-        codes = np.empty((len(wanted), state.view.width), np.uint8)
-        versions = np.empty(len(wanted), np.int64)
-        for part, at, rows in locate(state.view.parts, slots):
-            codes[at], versions[at] = part.codes[rows], part.version
-        return Items(wanted, codes, versions, labels, X)
-
-    def ids(self) -> np.ndarray:
-        """The ids of all items in the order of insertion: (n,) int64, or object holding str."""
-        self._refuse_if_closed()
-        view = self._state.view
-        return view.ids(view.live())
-
-    def __iter__(self) -> Iterator[Any]:
-        """The ids of all items, as of one commit, in the order of insertion."""
-        yield from self.ids().tolist()
-
-    def __len__(self) -> int:
-        return len(self._state.view)
-
-    @inside
-    def __contains__(self, one: Any) -> bool:
-        if isinstance(one, (bool, np.bool_)) or not isinstance(one, (int, str, np.integer)):
-            return False
-        self._refuse_if_forked()
-        self._refuse_if_closed()
-        with self._publish:
-            try:
-                return bool(self._find(as_ids([one]))[0] >= 0)
-            except ValueError:  # a number that no id can be
-                return False
-
-    def _slots(self, ids: np.ndarray) -> np.ndarray:
-        """The slots of ids, or a KeyError; while holding `_publish`, or the writer's lock."""
-        slots = self._find(ids)
-        if (slots < 0).any():
-            missing = ids[slots < 0].tolist()
-            raise KeyError(f"not in the table: {', '.join(map(repr, missing[:10]))}")
-        return slots
-
-    def _find(self, ids: np.ndarray) -> np.ndarray:
-        """The slots of ids, -1 where an id is not stored."""
-        column = self._state.view.column
-        if column is None or column.kind != kind_of(ids):
-            return np.full(len(ids), -1, np.int64)
-        return self._current_index().find(column, ids)
-
-    def _current_index(self) -> Index:
-        if self._index is None:
-            view = self._state.view
-            self._index = Index(view.column or column_of("int"), view.live())
-        return self._index
-
-    def _await_reload(self) -> None:
-        """Before asking again: the table was compacted by another thread or process, so slots have other numbers."""
-        self._refuse_if_torn()
-        time.sleep(0.001)
-        self.reload()
-
     # ---- the table itself
-
-    @property
-    def path(self) -> Path | None:
-        """The folder; None in memory."""
-        return self._storage.path
 
     @property
     def settings(self) -> Settings:
@@ -575,18 +533,24 @@ class HashTable(Guarded):
         return self._storage.keep_features
 
     @property
+    def fields(self) -> dict[str, str]:
+        """The declared fields, name -> type."""
+        return {name: values.kind for name, values in self._state.view.user_fields.items()}
+
+    @property
     def hasher(self) -> OnlineHasher:
         """A copy of the current hasher."""
         self._refuse_if_forked()
+        self._keep_up()
         return copy.deepcopy(self._state.model.hasher)
 
     def __repr__(self) -> str:
         hasher, view = self._state.model.hasher, self._state.view
-        where = "in memory" if self.path is None else str(self.path)
+        mode = "" if self._write else ", read-only" if self._follower is None else ", following"
         closed = "" if self._open else ", closed"
         return (
-            f"<HashTable {where}: {len(view):,} items, {type(hasher).__name__}, {hasher.n_bits} bits, "
-            f"{len(view.versions)} versions{closed}>"
+            f"<HashTable {self._name()}: {len(view):,} items, {type(hasher).__name__}, {hasher.n_bits} bits, "
+            f"{len(view.versions)} versions{mode}{closed}>"
         )
 
     @inside
@@ -594,8 +558,10 @@ class HashTable(Guarded):
         """Items, versions, staleness, sizes and signs of drift."""
         self._refuse_if_forked()
         self._refuse_if_closed()
+        self._keep_up()
         state, history = self._state, self._read_history()
-        index, error = self._index, None if self._refresher is None else self._refresher.error
+        worker = self._refresher or self._follower
+        index, error = self._index, None if worker is None else worker.error
         return table_stats(
             state,
             history,
@@ -632,6 +598,7 @@ class HashTable(Guarded):
         state = self._state
         batches, rows = self._storage.verify(state)
         codes = check_codes(state, self._storage, sample) if self._storage.keep_features else 0
+        check_payloads(state, self._storage)
         return {"batches": batches, "rows": rows, "codes": codes}
 
     @inside
@@ -663,32 +630,10 @@ class HashTable(Guarded):
             if running is not None and self._open:
                 running.start(self)
 
-    def reload(self) -> bool:
-        """For a table opened with `mode="read"`: see what was committed since; returns whether anything was.
-
-        `get` and `check` do this by themselves where the folder was compacted meanwhile: the features of the state
-        before are deleted then.
-        """
-        self._refuse_if_forked()
-        return self._reload()
-
-    @exclusively
-    def _reload(self) -> bool:
-        self._refuse_if_closed()
-        after = self._storage.reload(self._state)
-        if after is None:
-            return False
-        with self._publish:
-            self._state, self._index = after, None
-        return True
-
-    @exclusively  # a thread that writes is not interrupted
-    def _refuse_if_torn(self) -> None:
-        self._sure_state()
-
     def _before_close(self) -> None:
-        if self._refresher is not None:
-            self._refresher.stop()
+        for worker in (self._refresher, self._follower):
+            if worker is not None:
+                worker.stop()
 
     def _close_now(self, *, writing: bool) -> None:
         try:

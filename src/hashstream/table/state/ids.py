@@ -234,7 +234,7 @@ class StrColumn:
         text, ends = self._text, self._ends[: self._n]
         if text.dtype != np.uint8 or ends.dtype != np.int64 or text.ndim != 1 or ends.ndim != 1:
             raise ValueError("ids are not texts")
-        if len(ends) and (ends[0] < 0 or ends[-1] > len(text) or (np.diff(ends) < 0).any()):
+        if len(ends) and (ends[0] < 0 or ends[-1] > len(text) or (ends[1:] < ends[:-1]).any()):
             raise ValueError("ids end outside of their text")
         text[: self._end(self._n)].tobytes().decode()
         begins = np.concatenate([[0], ends[:-1]])[: len(ends)]

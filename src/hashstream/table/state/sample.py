@@ -17,7 +17,7 @@ import numpy as np
 
 from hashstream.table.state.labels import label_at
 
-__all__ = ["MAX_SIZE", "Sample", "SampleChange"]
+__all__ = ["MAX_SIZE", "Sample", "SampleChange", "label_array"]
 
 MAX_SIZE = 1_000_000
 NO_PLACES = np.empty(0, np.int64)
@@ -95,6 +95,15 @@ class Sample:
         labels = [label_at(y, row) for row in rows.tolist()]
         return SampleChange(freed, places, first_slot + rows, keys[rows], X[rows], labels, limit)
 
+    def relabelled(self, slots: np.ndarray, y: np.ndarray) -> SampleChange:
+        """The change where the items at slots (n,), ascending, get the labels y."""
+        places = np.flatnonzero(np.isin(self.slots, slots))
+        at = np.searchsorted(slots, self.slots[places])
+        rows = [row for place in places.tolist() if (row := self.rows[place]) is not None]
+        labels = [label_at(y, row) for row in at.tolist()]
+        X = np.stack(rows) if rows else NO_ROWS
+        return SampleChange(NO_PLACES, places, self.slots[places], self.keys[places], X, labels, self.limit)
+
     def after(self, change: SampleChange) -> Sample:
         """The sample after a change; this one stays as it is."""
         if not len(change.places) and not len(change.freed) and change.limit == self.limit:
@@ -108,6 +117,12 @@ class Sample:
         after = copy.copy(self)
         after.slots, after.keys, after.rows, after.labels = slots, keys, rows, labels
         after.limit = change.limit
+        return after
+
+    def filled(self, rows: list[np.ndarray | None], labels: dict[int, Any]) -> Sample:
+        """The same items with other rows, by place, and labels, by place; None for those that are not given."""
+        after = copy.copy(self)
+        after.rows, after.labels = rows, [labels.get(place) for place in range(self.size)]
         return after
 
     def as_change(self) -> SampleChange:
@@ -147,13 +162,17 @@ class Sample:
         kept = [i for i, label in enumerate(labels) if label is not None]
         if not kept:
             return slots[:0], X[:0], np.empty(0, object)
-        chosen = [labels[i] for i in kept]
-        if isinstance(chosen[0], np.ndarray):
-            return slots[kept], X[kept], np.stack(chosen)
-        values = np.empty(len(chosen), object)
-        values[:] = chosen
-        return slots[kept], X[kept], values
+        return slots[kept], X[kept], label_array([labels[i] for i in kept])
 
     @property
     def nbytes(self) -> int:
         return self.slots.nbytes + 16 * self.size + sum(row.nbytes for row in self.rows if row is not None)
+
+
+def label_array(labels: list[Any]) -> np.ndarray:
+    """Labels, none missing, as an array: one per item, or a matrix."""
+    if isinstance(labels[0], np.ndarray):
+        return np.stack(labels)
+    values = np.empty(len(labels), object)
+    values[:] = labels
+    return values

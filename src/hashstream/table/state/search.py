@@ -1,21 +1,27 @@
-"""Exact search over the codes of a view: query and item are always compared by codes of one version."""
+"""Exact search over the codes of a view."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 
 from hashstream import hamming
 from hashstream.hashers import Encoder
 from hashstream.table.errors import TableError
+from hashstream.table.state.matching import Matching
 from hashstream.table.state.view import View
 
-__all__ = ["ExactScan"]
+__all__ = ["Compare", "ExactScan"]
 
 FEW = 16  # queries that are encoded with as few calls as possible
 
 Found = tuple[np.ndarray, np.ndarray]
+
+Compare = Literal["like", "current"]
+"""By whose functions a query is encoded. "like": by those of every version in use, so that query and item are always
+compared by codes of one version. "current": by the newest alone, whatever version the item's code is of."""
 
 
 @dataclass(frozen=True)
@@ -24,76 +30,126 @@ class ExactScan:
 
     view: View
 
-    def topk(self, Q: np.ndarray, k: int, n_threads: int | None = None) -> Found:
-        """The k items nearest to each query: distances (q, m) uint16, slots (q, m) int64, m = min(k, items alive).
+    def topk(
+        self,
+        Q: np.ndarray,
+        k: int,
+        n_threads: int | None = None,
+        *,
+        matching: Matching | None = None,
+        compare: Compare = "like",
+    ) -> Found:
+        """The k items nearest to each query: distances (q, m) uint16, slots (q, m) int64, m = min(k, items).
 
-        Equal to a sort of all stored codes by (Hamming distance to the query's code of the same version, slot).
+        Equal to a sort of the codes of all items, or of all that match, by (Hamming distance to the query's code,
+        slot).
         """
-        view = self.view
+        view, left = self._among(matching)
         if not view.parts:
             return np.empty((len(Q), 0), np.uint16), np.empty((len(Q), 0), np.int64)
-        matrices = view.matrices
+        mask = None if left is None else left.mask
+        matrices = view.matrices if compare == "like" else newest_matrix(view)
         if len(Q) <= FEW and matrices and Q.dtype == matrices[0].dtype:  # calls take longer than the products
-            values = np.empty((len(matrices), len(Q), matrices[0].shape[1]), Q.dtype)
+            values = np.empty((len(view.versions), len(Q), matrices[0].shape[1]), Q.dtype)
             with np.errstate(invalid="ignore", over="ignore"):
                 for i, matrix in enumerate(matrices):
                     np.matmul(Q, matrix, out=values[i])
-            found = view.searchable.topk_signs(values, k, n_threads=n_threads)
+            if len(matrices) < len(values):
+                values[1:] = values[0]
+            found = view.searchable.topk_signs(values, k, mask=mask, n_threads=n_threads)
             if found is not None:
                 return found
-        return view.searchable.topk(self._codes(Q), k, n_threads=n_threads)
+        return view.searchable.topk(query_codes(view, Q, compare), k, mask=mask, n_threads=n_threads)
 
     def radius(
-        self, Q: np.ndarray, radius: int, n_threads: int | None = None
+        self,
+        Q: np.ndarray,
+        radius: int,
+        n_threads: int | None = None,
+        *,
+        matching: Matching | None = None,
+        compare: Compare = "like",
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """All items at most `radius` bits away: offsets (q + 1,) int64, distances uint16 and slots int64.
 
         Within a query by ascending distance, then by slot.
         """
+        view, left = self._among(matching)
         query, word = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
-        queries = dict(zip(self.view.versions, self._codes(Q), strict=True))
-        for part in self.view.parts:
+        queries = dict(zip(view.versions, query_codes(view, Q, compare), strict=True))
+        for part in view.parts:
             codes, slots, dead = part.arrays()
             offsets, far, rows = hamming.radius(queries[part.version], codes, radius, n_threads=n_threads)
             owner = np.repeat(np.arange(len(Q)), np.diff(offsets))
             if len(dead):
                 alive = ~np.isin(rows, dead)
                 owner, far, rows = owner[alive], far[alive], rows[alive]
+            found = slots[rows]
+            if left is not None:
+                marked = left.keeps(found)
+                owner, far, found = owner[marked], far[marked], found[marked]
             query.append(owner)
-            word.append(far.astype(np.int64) << 32 | slots[rows])
+            word.append(far.astype(np.int64) << 32 | found)
         owners, words = np.concatenate(query), np.concatenate(word)
-        if len(self.view.parts) > 1:
+        if len(view.parts) > 1:
             order = np.lexsort((words, owners))
             owners, words = owners[order], words[order]
         offsets = np.zeros(len(Q) + 1, np.int64)
         np.cumsum(np.bincount(owners, minlength=len(Q)), out=offsets[1:])
         return offsets, (words >> 32).astype(np.uint16), words & 0xFFFFFFFF
 
-    def topk_asymmetric(self, Q: np.ndarray, k: int, n_threads: int | None = None) -> Found:
+    def topk_asymmetric(
+        self,
+        Q: np.ndarray,
+        k: int,
+        n_threads: int | None = None,
+        *,
+        matching: Matching | None = None,
+        compare: Compare = "like",
+    ) -> Found:
         """As `topk`, by the costs of `query_values`: distances (q, m) float64, slots (q, m) int64."""
-        view = self.view
+        view, left = self._among(matching)
         if not view.parts:
             return np.empty((len(Q), 0)), np.empty((len(Q), 0), np.int64)
-        values = {version: query_values(view.encoders[version], Q) for version in view.versions}
+        sources = {version: version if compare == "like" else view.newest for version in view.versions}
+        values = {version: query_values(view.encoders[version], Q) for version in set(sources.values())}
         found = []
         for part in view.parts:
             codes, slots, dead = part.arrays()
-            alive = None if not len(dead) else np.delete(np.arange(len(codes)), dead)
-            far, rows = hamming.weighted_topk(
-                values[part.version], codes, k, subset=alive, n_threads=n_threads
-            )
+            subset = None if not len(dead) else np.delete(np.arange(len(codes)), dead)
+            if left is not None:
+                subset = left.rows(part)
+            of_query = values[sources[part.version]]
+            far, rows = hamming.weighted_topk(of_query, codes, k, subset=subset, n_threads=n_threads)
             found.append((far, slots[rows].astype(np.int64)))
         far, slots = (np.concatenate([pair[i] for pair in found], axis=1) for i in (0, 1))
         order = np.lexsort((slots, far), axis=1)[:, :k]
         return np.take_along_axis(far, order, axis=1), np.take_along_axis(slots, order, axis=1)
 
-    def _codes(self, Q: np.ndarray) -> np.ndarray:
-        """The codes of the queries for every version alive, (versions, q, width) uint8."""
-        view = self.view
-        codes = np.empty((len(view.versions), len(Q), view.width), np.uint8)
-        for i, version in enumerate(view.versions):
-            codes[i] = view.encoders[version].encode(Q)
+    def _among(self, matching: Matching | None) -> tuple[View, Matching | None]:
+        """The view to search, and the filter that it still has to pass, if any."""
+        if matching is None:
+            return self.view, None
+        if matching.view is not self.view:
+            raise ValueError("the items that match are those of another view")
+        return (self.view, matching) if matching.few is None else (matching.few, None)
+
+
+def newest_matrix(view: View) -> list[np.ndarray] | None:
+    """As `View.matrices`, of the newest version alone."""
+    matrix = view.encoders[view.newest].matrix
+    return None if matrix is None else [matrix]
+
+
+def query_codes(view: View, Q: np.ndarray, compare: Compare) -> np.ndarray:
+    """The codes of queries to compare with those of every version alive, (versions, q, width) uint8."""
+    codes = np.empty((len(view.versions), len(Q), view.width), np.uint8)
+    if compare == "current" and view.parts:
+        codes[:] = view.encoders[view.newest].encode(Q)
         return codes
+    for i, version in enumerate(view.versions):
+        codes[i] = view.encoders[version].encode(Q)
+    return codes
 
 
 def query_values(encoder: Encoder, Q: np.ndarray) -> np.ndarray:

@@ -11,11 +11,14 @@ from typing import Any
 import numpy as np
 
 from hashstream.hashers import Encoder, OnlineHasher
-from hashstream.table.state.change import Change
+from hashstream.hashers.labels import missing_rows
+from hashstream.table.state.change import Change, Feedback
+from hashstream.table.state.columns import field_column
+from hashstream.table.state.comparison import Comparison
 from hashstream.table.state.sample import Sample
 from hashstream.table.state.view import View
 
-__all__ = ["Model", "State"]
+__all__ = ["Model", "State", "taught"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,6 +61,8 @@ class State:
     model : the current hash functions, and what they are learned on with.
     memory : what the policy remembers from one ingest to the next, as JSON.
     generation : the commit that numbered the slots; it grows when the table is compacted.
+    relabelled : the last commit that changed labels of items that were there.
+    comparison : how codes of different versions compare, as measured last.
     """
 
     view: View
@@ -66,11 +71,16 @@ class State:
     memory: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
     seq: int = 0
     generation: int = 0
+    relabelled: int = 0
+    comparison: Comparison = field(default_factory=Comparison)
 
     @classmethod
-    def empty(cls, hasher: OnlineHasher, sample_size: int) -> State:
-        """A table without items, whose hasher may have learned before."""
-        view = View(-(-int(hasher.n_bits) // 8))
+    def empty(
+        cls, hasher: OnlineHasher, sample_size: int, fields: Mapping[str, str] = MappingProxyType({})
+    ) -> State:
+        """A table without items, whose hasher may have learned before. fields : name -> kind."""
+        columns = {name: field_column(kind) for name, kind in fields.items()}
+        view = View(-(-int(hasher.n_bits) // 8), fields=MappingProxyType(columns))
         return cls(view, Sample(sample_size), Model(hasher, None)).with_model(Model.of(hasher), {})
 
     def after(
@@ -83,6 +93,7 @@ class State:
             sample=self.sample.after(change.sample),
             memory=self.memory if memory is None else memory,
             seq=self.seq + 1,
+            relabelled=self.relabelled if change.relabelled is None else self.seq + 1,
         )
         return after.with_model(model or self.model, self.view.encoders)
 
@@ -104,3 +115,18 @@ class State:
             generation=self.seq + 1,
         )
         return after, live
+
+
+def taught(hasher: OnlineHasher, feedback: Feedback) -> OnlineHasher:
+    """A hasher that has also learned from feedback; this one stays as it is.
+
+    Rows that it has not learned before come first, then those whose labels are corrected.
+    """
+    X, y, old = feedback.X, feedback.y, feedback.old
+    if old is None:
+        return hasher.learned(X, y)
+    missing = missing_rows(old)
+    if missing is None:
+        return hasher.relabelled(X, old, y)
+    after = hasher.learned(X[missing], y[missing])
+    return after.relabelled(X[~missing], old[~missing], y[~missing])

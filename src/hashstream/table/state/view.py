@@ -17,8 +17,10 @@ import numpy as np
 
 from hashstream import hamming
 from hashstream.hashers import Encoder
-from hashstream.table.state.change import Change
+from hashstream.table.state.change import Change, no_fields
+from hashstream.table.state.columns import PAYLOAD, FieldColumn, field_column
 from hashstream.table.state.ids import Column, column_of, grown, kind_of
+from hashstream.table.state.labels import LabelColumn
 
 __all__ = ["Part", "View", "in_order", "locate", "merged"]
 
@@ -143,6 +145,7 @@ class View:
     parts : every live item is in exactly one. column : the ids by slot; None before the first item.
     encoders : version -> the hash functions, for every version alive and the newest.
     newest : the version that new items get; -1 before anything was learned.
+    labels, fields : by slot, for all slots.
     """
 
     width: int
@@ -150,6 +153,8 @@ class View:
     column: Column | None = None
     encoders: Mapping[int, Encoder] = field(default_factory=lambda: MappingProxyType({}))
     newest: int = -1
+    labels: LabelColumn = field(default_factory=LabelColumn)
+    fields: Mapping[str, FieldColumn] = field(default_factory=no_fields)
 
     def __len__(self) -> int:
         return sum(len(part) for part in self.parts)
@@ -174,6 +179,18 @@ class View:
         return np.empty(slots.shape, np.int64) if self.column is None else self.column.take(slots)
 
     @kept
+    def user_fields(self) -> Mapping[str, FieldColumn]:
+        """The fields that users have declared."""
+        return {name: values for name, values in self.fields.items() if name != PAYLOAD}
+
+    def has_payload(self, slots: np.ndarray) -> np.ndarray:
+        """Which slots (n,) have a payload, bool."""
+        column = self.fields.get(PAYLOAD)
+        if column is None:
+            return np.zeros(len(slots), bool)
+        return np.array([one is True for one in column.take(slots)], bool)
+
+    @kept
     def versions(self) -> tuple[int, ...]:
         """Those of the items alive, oldest first."""
         return tuple(sorted({part.version for part in self.parts}))
@@ -194,14 +211,22 @@ class View:
         """The view after a change, with the same encoders."""
         gone = in_order([change.removed, *(piece.slots for piece in change.recoded)])
         parts = dropped(self.parts, gone) if len(gone) else self.parts
-        column, added = self.column, change.added
+        column, added, labels, fields = self.column, change.added, self.labels, dict(self.fields)
+        for name, kind in change.declared.items():
+            fields[name] = field_column(kind).padded(self.n_slots)
         for piece in change.recoded:
             parts = joined(parts, piece.version, piece.slots, piece.codes)
+        if change.relabelled is not None:
+            labels = labels.replaced(change.relabelled.slots, change.relabelled.labels)
         if added is not None:
             column = (column or column_of(kind_of(added.ids))).extended(added.ids)
             slots = np.arange(added.first_slot, added.first_slot + len(added.codes), dtype=np.uint32)
             parts = joined(parts, added.version, slots, added.codes)
-        return replace(self, parts=parts, column=column)
+            labels = labels.extended(added.labels)
+            for name, values in fields.items():
+                given = added.fields.get(name)
+                fields[name] = values.padded(len(column)) if given is None else values.extended(given)
+        return replace(self, parts=parts, column=column, labels=labels, fields=MappingProxyType(fields))
 
     def without(self, slots: np.ndarray) -> View:
         """The view without the items at these slots (ascending)."""
@@ -225,7 +250,14 @@ class View:
             codes, slots = part.rows()
             slots = np.searchsorted(live, slots).astype(np.uint32)
             parts.append(Part(part.version, codes, slots, 0, len(slots)))
-        return replace(self, parts=tuple(parts), column=column)
+        fields = {name: values.chosen(live) for name, values in self.fields.items()}
+        return replace(
+            self,
+            parts=tuple(parts),
+            column=column,
+            labels=self.labels.chosen(live),
+            fields=MappingProxyType(fields),
+        )
 
 
 def dropped(parts: Iterable[Part], slots: np.ndarray) -> tuple[Part, ...]:

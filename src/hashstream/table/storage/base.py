@@ -14,12 +14,22 @@ import numpy as np
 
 from hashstream.table.errors import TableError
 from hashstream.table.settings import Settings
-from hashstream.table.state.change import Batch, Change
-from hashstream.table.state.search import ExactScan
+from hashstream.table.state.change import Batch, Change, Feedback
+from hashstream.table.state.matching import Matching
+from hashstream.table.state.search import Compare, ExactScan
 from hashstream.table.state.state import State
 from hashstream.table.state.view import View, locate
 
-__all__ = ["CodeIndex", "Storage", "StoredBatch", "Surviving", "check_codes", "surviving"]
+__all__ = [
+    "CodeIndex",
+    "Storage",
+    "StoredBatch",
+    "Surviving",
+    "check_codes",
+    "check_payloads",
+    "read_payloads",
+    "surviving",
+]
 
 ROUNDING = 1e-4  # of a row's largest value: a bit whose value is nearer to 0 may come out either way
 
@@ -29,30 +39,52 @@ class CodeIndex(Protocol):
 
     Q is (q, d) features that were checked, for the encoders of the view. Slots are places in the order of insertion;
     equal distances are in the order of slots.
+
+    matching : the items of the same view that may be found; None for all. compare : "like", and every item is compared
+    with the query's code of its own version; "current", and all are compared with its code of the newest.
     """
 
-    def topk(self, Q: np.ndarray, k: int, n_threads: int | None = None) -> tuple[np.ndarray, np.ndarray]:
-        """The k nearest items: distances (q, m) uint16, slots (q, m) int64, m = min(k, items)."""
+    def topk(
+        self,
+        Q: np.ndarray,
+        k: int,
+        n_threads: int | None = None,
+        *,
+        matching: Matching | None = None,
+        compare: Compare = "like",
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """The k nearest items: distances (q, m) uint16, slots (q, m) int64, m = min(k, items that may be found)."""
 
     def radius(
-        self, Q: np.ndarray, radius: int, n_threads: int | None = None
+        self,
+        Q: np.ndarray,
+        radius: int,
+        n_threads: int | None = None,
+        *,
+        matching: Matching | None = None,
+        compare: Compare = "like",
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """All items within `radius` bits: offsets (q + 1,) int64, distances uint16, slots int64."""
 
     def topk_asymmetric(
-        self, Q: np.ndarray, k: int, n_threads: int | None = None
+        self,
+        Q: np.ndarray,
+        k: int,
+        n_threads: int | None = None,
+        *,
+        matching: Matching | None = None,
+        compare: Compare = "like",
     ) -> tuple[np.ndarray, np.ndarray]:
         """As `topk`, by the query's real values: distances (q, m) float64, slots (q, m) int64."""
 
 
 class StoredBatch(NamedTuple):
-    """Rows that came in one call, in the slots from `first_slot` on; y : their labels, or None."""
+    """Rows that came in one call, in the slots from `first_slot` on."""
 
     seq: int
     first_slot: int
     n_rows: int
     version: int
-    y: np.ndarray | None
 
 
 class Surviving(NamedTuple):
@@ -62,12 +94,11 @@ class Surviving(NamedTuple):
     first_slot: int
     slots: np.ndarray
     version: int
-    y: np.ndarray | None
 
 
 class Storage(ABC):
-    """Keeps the states of one table. The table calls it from one thread at a time, except `read`, `features`, `labels`,
-    `history` and `index`, which any thread may call at any time.
+    """Keeps the states of one table. The table calls it from one thread at a time, except `read`, `features`,
+    `payloads`, `history` and `index`, which any thread may call at any time.
 
     A state is immutable, and `commit` is the only way to the next one. A commit has happened or it has not, whatever
     interrupts it; where that cannot be known, the storage is in doubt, and only opening it again tells.
@@ -86,10 +117,13 @@ class Storage(ABC):
         """The state of the last commit. Called once, first."""
 
     @abstractmethod
-    def commit(self, change: Change, after: State, batch: Batch | None = None) -> None:
+    def commit(
+        self, change: Change, after: State, batch: Batch | None = None, feedback: Feedback | None = None
+    ) -> None:
         """Make a change durable, whole or not at all; a TableError where it is not.
 
-        after : the state that the change leads to. batch : the rows of `change.added`.
+        after : the state that the change leads to. batch : the rows of `change.added`. feedback : what was learned
+        from `change.relabelled`.
         From here until `settled`, the storage is in doubt.
         """
 
@@ -111,12 +145,13 @@ class Storage(ABC):
         """The features of slots first to last in blocks: (first slot, (n, d)) of each, until the next is asked for."""
 
     @abstractmethod
-    def labels(self, slots: np.ndarray, generation: int) -> list[Any]:
-        """The labels of slots, None for a missing one; `Overtaken` where slots were renumbered since `generation`."""
+    def payloads(self, slots: np.ndarray, generation: int) -> list[str | None]:
+        """The payloads of slots as JSON, None for a missing one; `Overtaken` where slots were renumbered since
+        `generation`."""
 
     @abstractmethod
-    def read(self, slots: np.ndarray, generation: int) -> tuple[np.ndarray, list[Any]]:
-        """Features (n, d) and labels of slots; `Overtaken` where slots were renumbered since `generation`."""
+    def read(self, slots: np.ndarray, generation: int) -> np.ndarray:
+        """The features (n, d) of slots; `Overtaken` where slots were renumbered since `generation`."""
 
     @abstractmethod
     def batches(self) -> Iterator[StoredBatch]:
@@ -164,6 +199,11 @@ class Storage(ABC):
 
     # ---- what every storage may leave as it is
 
+    @property
+    def where(self) -> str:
+        """The place of what is stored about items, for errors."""
+        return "the table in memory"
+
     def index(self, view: View) -> CodeIndex:
         """The index that searches the codes of a view."""
         return ExactScan(view)
@@ -190,9 +230,30 @@ def surviving(batches: Iterable[StoredBatch], live: np.ndarray) -> Iterator[Surv
         start = batch.first_slot
         slots = live[np.searchsorted(live, start) : np.searchsorted(live, start + batch.n_rows)]
         if len(slots):
-            y = None if batch.y is None else batch.y[slots - start]
-            yield Surviving(batch.seq, first, slots, batch.version, y)
+            yield Surviving(batch.seq, first, slots, batch.version)
             first += len(slots)
+
+
+def read_payloads(storage: Storage, slots: np.ndarray, state: State) -> list[str]:
+    """The payloads of slots that have one; a TableError where one is lost, `Overtaken` where slots were renumbered."""
+    found = []
+    for slot, text in zip(slots.tolist(), storage.payloads(slots, state.generation), strict=True):
+        if text is None:
+            one = state.view.ids(np.array([slot])).tolist()[0]
+            raise TableError(
+                f"{storage.where} is damaged: the payload of item {one!r} is lost. Restore it from a copy"
+            )
+        found.append(text)
+    return found
+
+
+def check_payloads(state: State, storage: Storage, step: int = 10_000) -> int:
+    """Read every payload; a TableError names an item whose payload is lost. Returns how many there are."""
+    live = state.view.live().astype(np.int64)
+    slots = live[state.view.has_payload(live)]
+    for start in range(0, len(slots), step):
+        read_payloads(storage, slots[start : start + step], state)
+    return len(slots)
 
 
 def check_codes(state: State, storage: Storage, n: int) -> int:
@@ -204,7 +265,7 @@ def check_codes(state: State, storage: Storage, n: int) -> int:
     slots = np.sort(np.random.default_rng(0).permutation(state.view.live())[:n]).astype(np.int64)
     for part, at, rows in locate(state.view.parts, slots):
         encoder = state.view.encoders[part.version]
-        values = encoder.decision_function(storage.read(slots[at], state.generation)[0])
+        values = encoder.decision_function(storage.read(slots[at], state.generation))
         wrong = np.unpackbits(part.codes[rows], axis=1, count=encoder.n_bits) != (values > 0)
         sure = np.abs(values) > ROUNDING * np.abs(values).max(axis=1, keepdims=True)
         if (wrong & sure).any():

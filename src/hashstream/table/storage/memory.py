@@ -10,8 +10,7 @@ import numpy as np
 
 from hashstream.table.errors import Overtaken
 from hashstream.table.settings import Settings
-from hashstream.table.state.change import Batch, Change
-from hashstream.table.state.labels import label_at
+from hashstream.table.state.change import Batch, Change, Feedback
 from hashstream.table.state.state import State
 from hashstream.table.storage.base import Storage, StoredBatch, surviving
 from hashstream.table.storage.features import Segment, Segments
@@ -57,14 +56,19 @@ class MemoryStorage(Storage):
         self._first, self._generation = state, state.generation
         self._segments: Segments | None = None
         self._batches: list[StoredBatch] = []
+        self._payloads: dict[int, str] = {}
         self._in_doubt = False
         self._since_checkpoint = 0  # rows learned
 
     def load(self) -> State:
         return self._first
 
-    def commit(self, change: Change, after: State, batch: Batch | None = None) -> None:
+    def commit(
+        self, change: Change, after: State, batch: Batch | None = None, feedback: Feedback | None = None
+    ) -> None:
         self._in_doubt = True
+        if feedback is not None:
+            self._since_checkpoint += len(feedback.slots)
         if batch is None or change.added is None:
             return
         added = change.added
@@ -80,7 +84,10 @@ class MemoryStorage(Storage):
         if batch.learned:  # as in a folder, where the first batch is checkpointed with its commit
             first = not self._batches or not self.keep_features
             self._since_checkpoint = 0 if first else self._since_checkpoint + len(batch.X)
-        self._batches.append(StoredBatch(after.seq, added.first_slot, len(batch.X), added.version, batch.y))
+        for slot, text in enumerate(batch.payloads or (), added.first_slot):
+            if text is not None:
+                self._payloads[slot] = text
+        self._batches.append(StoredBatch(after.seq, added.first_slot, len(batch.X), added.version))
 
     def settled(self) -> None:
         self._in_doubt = False
@@ -97,25 +104,19 @@ class MemoryStorage(Storage):
         if self._segments is not None:
             yield from self._segments.blocks(first, last)
 
-    def labels(self, slots: np.ndarray, generation: int) -> list[Any]:
-        batches = self._batches
+    def payloads(self, slots: np.ndarray, generation: int) -> list[str | None]:
+        payloads = self._payloads  # before the generation is compared: `compact` replaces them after it
         if generation != self._generation:
             raise Overtaken
-        at = np.searchsorted([batch.first_slot for batch in batches], slots, side="right") - 1
-        return [
-            label_at(batches[i].y, slot - batches[i].first_slot)
-            for slot, i in zip(slots.tolist(), at.tolist(), strict=True)
-        ]
+        return [payloads.get(slot) for slot in slots.tolist()]
 
-    def read(self, slots: np.ndarray, generation: int) -> tuple[np.ndarray, list[Any]]:
-        segments = self._segments  # before the generation is compared: `compact` replaces them after it
-        labels = self.labels(slots, generation)
-        if segments is None:
-            return np.empty((len(slots), 0), np.float32), labels
-        X = segments.take(slots)
+    def read(self, slots: np.ndarray, generation: int) -> np.ndarray:
+        segments = self._segments
+        if generation == self._generation:
+            X = np.empty((len(slots), 0), np.float32) if segments is None else segments.take(slots)
         if generation != self._generation:
             raise Overtaken
-        return X, labels
+        return X
 
     def batches(self) -> Iterator[StoredBatch]:
         yield from list(self._batches)
@@ -129,12 +130,18 @@ class MemoryStorage(Storage):
                 segments = segments or MemorySegments(self._segments.d, self._segments.dtype)
                 segments.append(self._segments.take(left.slots))
                 segments.settle()
-            batches.append(StoredBatch(left.seq, left.first_slot, len(left.slots), left.version, left.y))
+            batches.append(StoredBatch(left.seq, left.first_slot, len(left.slots), left.version))
+        held = (
+            [(new, self._payloads.get(slot)) for new, slot in enumerate(live.tolist())]
+            if self._payloads
+            else []
+        )
+        payloads = {slot: text for slot, text in held if text is not None}
 
         def go_over() -> None:
             self._in_doubt = True
             self._generation = after.generation  # first: who reads meanwhile notices that it has changed
-            self._segments, self._batches = segments, batches
+            self._segments, self._batches, self._payloads = segments, batches, payloads
 
         return after, go_over
 

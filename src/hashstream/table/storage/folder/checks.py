@@ -77,6 +77,8 @@ def check_view(view: View, head: Head) -> None:
     kind = head.shape.ids if head.shape is not None else None
     need(view.column.kind == kind, f"ids are not {kind!r}")
     n, seen = len(view.column), 0
+    for values in (view.labels, *view.fields.values()):
+        need(len(values) == n, "values of items are missing")
     alive = np.zeros(n, bool)
     for part in view.parts:
         codes, slots = part.codes, part.slots
@@ -97,7 +99,8 @@ def check_view(view: View, head: Head) -> None:
 def check_change(change: Change, view: View) -> None:
     """Check that a change stays within the arrays of the view it is applied to."""
     n = view.n_slots
-    for slots in (change.removed, *(piece.slots for piece in change.recoded)):
+    relabelled = () if change.relabelled is None else (change.relabelled.slots,)
+    for slots in (change.removed, *(piece.slots for piece in change.recoded), *relabelled):
         need(slots.dtype == np.uint32 and slots.ndim == 1, "slots are not slots")
         in_order = not len(slots) or (int(slots[-1]) < n and bool((slots[1:] > slots[:-1]).all()))
         need(in_order, "slots are out of order")

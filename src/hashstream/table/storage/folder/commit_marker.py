@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from hashstream.table.errors import TableError, not_opened
-from hashstream.table.storage.folder.records import FORMAT, checksum, migrate
+from hashstream.table.storage.folder.records import FILE_FORMAT, check_format, checksum
 
 __all__ = ["CommitMarker", "Marked"]
 
@@ -63,7 +63,7 @@ class CommitMarker:
             self._file.write(self._record(seq, synced))
 
     def _record(self, seq: int, synced: bool) -> bytes:
-        raw = RECORD.pack(MAGIC, FORMAT, self._table, int(synced), self._machine, seq)
+        raw = RECORD.pack(MAGIC, FILE_FORMAT, self._table, int(synced), self._machine, seq)
         return raw + struct.pack("<I", checksum(raw))
 
     def close(self) -> None:
@@ -83,8 +83,8 @@ class CommitMarker:
             if len(raw) == RECORD.size + 4 and struct.pack("<I", checksum(body)) == crc and body[:8] == MAGIC:
                 break
             version = int.from_bytes(raw[8:12], "little")
-            if raw[:8] == MAGIC and FORMAT < version < 1000:
-                migrate(str(path), version)
+            if raw[:8] == MAGIC and FILE_FORMAT < version < 1000:
+                check_format(str(path), version)
             time.sleep(0.005)
         else:
             raise TableError(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 
@@ -20,11 +21,13 @@ from hashstream.table.storage.folder.records import (
     Shape,
     checksum,
     items_to_arrays,
-    pack_labels,
+    kinds_of,
 )
 from hashstream.table.storage.folder.segments import FileSegments
 
 __all__ = ["Rewritten", "rewrite"]
+
+PIECE = 10_000  # payloads that are copied at once
 
 
 @dataclass(frozen=True)
@@ -58,7 +61,9 @@ def rewrite(
         if new is not None:
             new.sync_rows()
         reach("compact.written")
-        head = _commit(database, head, new, batches, after, shape)
+        head = _commit(
+            database, head, new, batches, after, shape, partial(_put_payloads, source, state, live)
+        )
     except BaseException:
         if new is not None and not database.in_doubt:
             new.delete()
@@ -86,8 +91,7 @@ def _batches(source: Storage, new: FileSegments | None, live: np.ndarray) -> Ite
             new.append(X, sync=False)
             new.settle()
             crc = checksum(X)
-        y = pack_labels(left.y)
-        yield BatchRow(left.seq, left.first_slot, len(left.slots), 0, left.version, crc, 0, y)
+        yield BatchRow(left.seq, left.first_slot, len(left.slots), 0, left.version, crc, 0, None)
 
 
 def _commit(
@@ -97,13 +101,15 @@ def _commit(
     batches: list[BatchRow],
     after: State,
     shape: Shape,
+    put_payloads: Callable[[Database, int], None],
 ) -> Head:
     """Put new rows in the place of all that are there, in one transaction."""
     view, seq = after.view, after.seq
     head = replace(
         head, seq=seq, live=len(view), n_slots=len(view), sampled=len(after.sample), items_seq=seq, log_bytes=0,
         renumbered=seq, next_segment=head.next_segment + (0 if new is None else len(new.first_slots)),
-        memory=dict(after.memory), shape=shape,
+        memory=dict(after.memory), shape=shape, relabelled=after.relabelled, fields=kinds_of(view),
+        comparison=after.comparison,
     )  # fmt: skip
     with database.transaction(sync=True, settle=False):
         if new is not None:
@@ -114,11 +120,23 @@ def _commit(
         for i, first in enumerate([] if new is None else new.first_slots):
             assert new is not None
             database.put_segment(SegmentRow(new.first_number + i, first))
-        head = replace(head, items_bytes=database.put_items(items_to_arrays(view, after.sample)))
+        arrays = items_to_arrays(view, after.sample, keep_features=new is not None)
+        head = replace(head, items_bytes=database.put_items(arrays))
         database.put_checkpoint(ModelRow(view.newest, seq, to_bytes(after.model.hasher)))
         database.forget_encoders(database.encoder_versions())
         for version, encoder in view.encoders.items():
             if version != view.newest:
                 database.put_encoder(ModelRow(version, seq, encoder_to_bytes(encoder)))
+        put_payloads(database, seq)
         database.put_head(head)
     return head
+
+
+def _put_payloads(
+    source: Storage, state: State, live: np.ndarray, database: Database, generation: int
+) -> None:
+    """Copy the payloads of the slots `live` to the slots 0, 1, 2, ... of a generation, and delete all others."""
+    for start in range(0, len(live), PIECE):
+        slots = live[start : start + PIECE]
+        database.put_payloads(generation, start, source.payloads(slots, state.generation))
+    database.forget_payloads(generation)

@@ -15,7 +15,7 @@ from hashstream.table.storage.base import Storage
 from hashstream.table.storage.folder.database import Database
 from hashstream.table.storage.folder.lock import LOCK, WriterLock
 from hashstream.table.storage.folder.names import DATABASE, MARKER, is_table
-from hashstream.table.storage.folder.records import Head, Identity, ModelRow
+from hashstream.table.storage.folder.records import Head, Identity, ModelRow, kinds_of
 from hashstream.table.storage.folder.segments import sync_folder
 from hashstream.table.storage.folder.snapshot import new_folder
 from hashstream.table.storage.folder.storage import FolderStorage
@@ -60,7 +60,7 @@ def _create(path: Path, state: State, settings: Settings, keep_features: bool) -
     with closing(Database(part, mode="create")) as database, database.transaction("create"):
         database.put_identity(identity)
         database.put_settings(settings.to_fields())
-        database.put_head(Head())
+        database.put_head(Head(fields=kinds_of(state.view)))
         database.put_checkpoint(ModelRow(state.model.version, 0, to_bytes(hasher)))
     part.replace(path / DATABASE)
     sync_folder(path)
@@ -69,7 +69,7 @@ def _create(path: Path, state: State, settings: Settings, keep_features: bool) -
 def save_as_folder(source: Storage, path: Path, state: State, history: dict[str, Any] | None) -> None:
     """Write a table that is kept elsewhere, in memory for example, to a new folder."""
     with new_folder(path) as part:
-        empty = State.empty(state.model.hasher, state.sample.size)
+        empty = State.empty(state.model.hasher, state.sample.size, kinds_of(state.view))
         create_folder(part, empty, source.settings, keep_features=source.keep_features)
         with closing(FolderStorage(part, mode="write")) as target:
             if state.view.column is not None:

@@ -21,7 +21,7 @@ import errno
 import json
 import os
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -34,14 +34,16 @@ from hashstream.table.storage.folder.failpoints import reach
 from hashstream.table.storage.folder.open_files import OpenFiles, explained
 from hashstream.table.storage.folder.records import (
     FORMAT,
+    OLDEST,
     BatchRow,
+    FeedbackRow,
     Head,
     Identity,
     ModelRow,
     SegmentRow,
+    check_format,
     checked,
     checksum,
-    migrate,
     pack,
     unpack,
 )
@@ -73,6 +75,13 @@ CREATE TABLE log (seq INTEGER PRIMARY KEY, change BLOB NOT NULL, crc INTEGER NOT
 CREATE TABLE items (name TEXT, part INTEGER, bytes BLOB NOT NULL, crc INTEGER NOT NULL, PRIMARY KEY (name, part));
 CREATE TABLE models (kind TEXT, version INTEGER, seq INTEGER NOT NULL, hasher BLOB NOT NULL, crc INTEGER NOT NULL,
     PRIMARY KEY (kind, version));
+"""
+SINCE_3 = """
+CREATE TABLE feedback (
+    seq INTEGER PRIMARY KEY, version INTEGER NOT NULL, features_crc INTEGER NOT NULL, model_crc INTEGER NOT NULL,
+    slots BLOB NOT NULL, y BLOB NOT NULL, old BLOB, crc INTEGER NOT NULL);
+CREATE TABLE payloads (generation INTEGER, slot INTEGER, json TEXT NOT NULL, crc INTEGER NOT NULL,
+    PRIMARY KEY (generation, slot)) WITHOUT ROWID;
 """
 
 
@@ -116,16 +125,27 @@ class Database:
         self._db.execute(f"PRAGMA page_size = {PAGE_BYTES}")
         self._db.execute("PRAGMA journal_mode = WAL")
         self._db.executescript(
-            f"BEGIN; PRAGMA application_id = {APPLICATION}; PRAGMA user_version = {FORMAT}; {SCHEMA} COMMIT;"
+            f"BEGIN; PRAGMA application_id = {APPLICATION}; PRAGMA user_version = {FORMAT}; {SCHEMA} {SINCE_3} COMMIT;"
         )
 
     def _check_format(self) -> None:
         self._db.execute(f"PRAGMA cache_size = {-CACHE_KB}")
         application = self._one("PRAGMA application_id")[0]
-        version = self._one("PRAGMA user_version")[0]
         if application != APPLICATION:
             raise TableError(f"{self.path} is damaged, or not the database of a table")
-        migrate(str(self.path), version)
+        check_format(str(self.path), self.format, FORMAT)
+
+    @property
+    def format(self) -> int:
+        """As it is stored: a reader may see it change."""
+        return int(self._one("PRAGMA user_version")[0])
+
+    def migrate(self) -> None:
+        """In a transaction: add the tables that an older format lacks. The caller stores the items again."""
+        if self.format == OLDEST:
+            for statement in filter(str.strip, SINCE_3.split(";")):
+                self._db.execute(statement)
+        self._db.execute(f"PRAGMA user_version = {FORMAT}")
 
     def damaged(self, error: sqlite3.Error) -> TableError:
         """A sentence about an error of SQLite."""
@@ -365,6 +385,64 @@ class Database:
         for fields in self._select("batch", (*[int] * 7, bytes | None), sql, *values):
             yield BatchRow(*fields)
 
+    # ---- labels that stored items were given
+
+    def put_feedback(self, row: FeedbackRow) -> None:
+        self._insert("feedback", *row)
+
+    def feedback_after(self, seq: int) -> Iterator[FeedbackRow]:
+        """In order."""
+        if self.format == OLDEST:
+            return
+        sql = f"SELECT {', '.join(FeedbackRow._fields)}, crc FROM feedback WHERE seq > ? ORDER BY seq"
+        for fields in self._select("feedback", (*[int] * 4, bytes, bytes, bytes | None), sql, seq):
+            yield FeedbackRow(*fields)
+
+    def forget_feedback(self, seq: int) -> None:
+        """That of commits up to `seq`, which a checkpoint of the model has."""
+        self._db.execute("DELETE FROM feedback WHERE seq <= ?", (seq,))
+
+    # ---- payloads, by the commit that numbered the slots, and slot
+
+    def put_payloads(self, generation: int, first_slot: int, payloads: Sequence[str | None]) -> None:
+        rows = [
+            (generation, slot, text) for slot, text in enumerate(payloads, first_slot) if text is not None
+        ]
+        self._db.executemany(
+            "INSERT INTO payloads VALUES (?, ?, ?, ?)", ((*row, checksum(*row)) for row in rows)
+        )
+
+    def payloads(self, generation: int, slots: Sequence[int]) -> list[str | None]:
+        """None for a missing one."""
+        if self.format == OLDEST:
+            return [None] * len(slots)
+        sql = "SELECT generation, slot, json, crc FROM payloads WHERE generation = ? AND slot = ?"
+        found: list[str | None] = []
+        for slot in slots:
+            row = next(self._payloads(sql, generation, slot), None)
+            found.append(None if row is None else row[2])
+        return found
+
+    def _payloads(self, sql: str, *values: Any) -> Iterator[list[Any]]:
+        """Rows with payloads that are objects of JSON; TableError for any other."""
+        for row in self._select("payload,", (int, int, str), sql, *values):
+            try:
+                sound = isinstance(json.loads(row[2]), dict)
+            except (ValueError, RecursionError):
+                sound = False
+            if not sound:
+                raise TableError(f"{self.path} is damaged: the payload of slot {row[1]} is not one")
+            yield row
+
+    def all_payloads(self) -> Iterator[Any]:
+        if self.format > OLDEST:
+            sql = "SELECT generation, slot, json, crc FROM payloads"
+            yield from self._payloads(sql)
+
+    def forget_payloads(self, generation: int) -> None:
+        """Those of other generations."""
+        self._db.execute("DELETE FROM payloads WHERE generation <> ?", (generation,))
+
     # ---- features of batches whose file has not been synced since
 
     def put_unsynced(self, first_slot: int, features: bytes | memoryview, crc: int) -> None:
@@ -462,7 +540,7 @@ class Database:
 
     def forget_rows(self) -> None:
         """Delete all rows about items, before others take their place."""
-        for name in ("batches", "segments", "unsynced", "log", "items"):
+        for name in ("batches", "feedback", "segments", "unsynced", "log", "items"):
             self._db.execute(f"DELETE FROM {name}")
 
     def verify_rows(self) -> None:
@@ -471,7 +549,14 @@ class Database:
         self.history()
         self.checkpoint()
         self.segments()
-        for rows in (self.changes(0), self.encoders(), self.unsynced()):
+        everything = (
+            self.changes(0),
+            self.encoders(),
+            self.unsynced(),
+            self.feedback_after(0),
+            self.all_payloads(),
+        )
+        for rows in everything:
             for _ in rows:
                 pass
 

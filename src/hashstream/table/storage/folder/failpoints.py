@@ -12,7 +12,7 @@ import signal
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-__all__ = ["NAMES", "VARIABLE", "kill_at", "on", "reach"]
+__all__ = ["NAMES", "OF_OLDER_FORMATS", "VARIABLE", "kill_at", "on", "reach"]
 
 VARIABLE = "HASHSTREAM_FAILPOINT"
 
@@ -33,6 +33,12 @@ NAMES = (
     "compact.after",  # the database names the new ones, the old ones are still there
 )
 
+OF_OLDER_FORMATS = (
+    "migrate.before",  # a database of an older format is stored in the format of today, in a transaction
+    "migrate.after",
+)
+"""Those that only a folder of an older format passes."""
+
 _actions: dict[str, Callable[[], None]] = {}
 
 
@@ -45,7 +51,7 @@ def reach(name: str) -> None:
 @contextmanager
 def on(name: str, action: Callable[[], None]) -> Iterator[None]:
     """Within the block, call `action` whenever the point is passed; what it raises is raised there."""
-    if name not in NAMES:
+    if name not in NAMES + OF_OLDER_FORMATS:
         raise ValueError(f"there is no fail-point {name!r}; there are {', '.join(NAMES)}")
     before = _actions.get(name)
     _actions[name] = action
@@ -61,7 +67,7 @@ def on(name: str, action: Callable[[], None]) -> Iterator[None]:
 def kill_at(text: str) -> None:
     """Set what the environment variable says: `name:count`, or `name` for the first time."""
     name, _, count = text.partition(":")
-    if name not in NAMES or not (count or "1").isdigit():
+    if name not in NAMES + OF_OLDER_FORMATS or not (count or "1").isdigit():
         raise ValueError(
             f"{VARIABLE} is {text!r}: it has to be name:count, with a name among {', '.join(NAMES)}"
         )

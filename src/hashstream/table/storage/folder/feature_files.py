@@ -122,17 +122,24 @@ class FeatureFiles:
         return not self._sync or min(self._syncs) > size * TWICE
 
     def append(self, X: np.ndarray, head: Head, first_slot: int, *, sync: bool) -> SegmentRow | None:
-        """Write rows, and remember how long a sync takes; the file that they begin, None where they begin none."""
+        """Write rows; the file that they begin, None where they begin none. sync : whether `sync` follows."""
         self.half_written = True
         if self.segments is None:
             assert head.shape is not None
             # Never a number that there was: a reader may have that file open.
             self.segments = self._files(head.shape, head.next_segment)
-        clock = time.perf_counter()
-        self.segments.append(X, sync=sync)
-        self._syncs.append(time.perf_counter() - clock if sync else self._syncs[0] * FADING)
+        self.segments.append(X, sync=False, soon=sync)
+        if not sync:
+            self._syncs.append(self._syncs[0] * FADING)
         last = self.segments.last_row
         return last if last.first_slot == first_slot else None
+
+    def sync(self) -> None:
+        """Make the rows durable that were appended, and remember how long that takes."""
+        assert self.segments is not None
+        clock = time.perf_counter()
+        self.segments.sync_rows()
+        self._syncs.append(time.perf_counter() - clock)
 
     def undo(self, *, cut: bool) -> None:
         """Forget rows that were appended. cut : whether files may be cut, since no other process can have written."""

@@ -7,18 +7,25 @@ were ingested, which gives the same bits on the same machine with the same libra
 
 from __future__ import annotations
 
+import logging
+import time
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from heapq import merge
+from types import MappingProxyType
 
 import numpy as np
 
 from hashstream.hashers import FormatError
 from hashstream.hashers.serialization import encoder_from_bytes, from_bytes
 from hashstream.table.errors import TableError
+from hashstream.table.state.change import Feedback
+from hashstream.table.state.columns import field_column
+from hashstream.table.state.labels import LabelColumn
 from hashstream.table.state.sample import Sample
-from hashstream.table.state.state import Model, State
+from hashstream.table.state.state import Model, State, taught
 from hashstream.table.state.view import View
 from hashstream.table.storage.folder.checks import (
     check_change,
@@ -30,18 +37,24 @@ from hashstream.table.storage.folder.checks import (
 )
 from hashstream.table.storage.folder.database import Database
 from hashstream.table.storage.folder.records import (
+    OLDEST,
     BatchRow,
+    FeedbackRow,
     Head,
     Identity,
+    ModelRow,
     change_from_arrays,
     checked,
     items_from_arrays,
     model_checksum,
+    need,
     unpack_labels,
 )
 from hashstream.table.storage.folder.segments import FileSegments
 
 __all__ = ["Loader"]
+
+log = logging.getLogger("hashstream.table")
 
 
 @dataclass
@@ -56,33 +69,63 @@ class Loader:
 
     def load(self) -> State:
         """The state of the last commit."""
+        saved = self._checkpoint()
+        model = self._saved_model(saved)
+        state = self._with_changes(self._items(model))
+        if self.database.format == OLDEST:
+            state = self._with_labels(state)
+        check_view(state.view, self.head)
+        clock = time.perf_counter()
+        state = self._with_model(state, saved.seq)
+        if self.replayed:
+            seconds = time.perf_counter() - clock
+            log.info("%s: learned %d rows again in %.3f s", self.database.path.parent, self.replayed, seconds)
+        return state
+
+    def _checkpoint(self) -> ModelRow:
         saved = self.database.checkpoint()
         if saved is None:
             raise TableError(f"{self.database.path} is damaged: it has no checkpoint of the model")
+        return saved
+
+    def _saved_model(self, saved: ModelRow) -> Model:
         with self._naming():
             model = Model.of(from_bytes(saved.raw, "a saved hasher"))
         check_model(model, self.identity, self.head, saved.version)
-        state = self._with_changes(self._items(model))
-        check_view(state.view, self.head)
-        return self._with_model(state, saved.seq)
+        return model
+
+    def _with_labels(self, state: State) -> State:
+        """The state with the labels of all batches, where a format has no others."""
+        labels, learns = LabelColumn(), state.model.hasher.needs_labels
+        for row in self.database.batches():
+            y = check_labels(unpack_labels(row.y), row.n_rows)
+            labels = labels.extended(LabelColumn.of(y, row.n_rows, learned=learns and bool(row.learned)))
+        return replace(state, view=replace(state.view, labels=labels))
 
     def catch_up(self, before: State) -> State | None:
         """The state of the last commit from an earlier one; None where the changes since are not there any more."""
         if self.head.items_seq > before.seq or self.head.renumbered != before.generation:
             return None
-        return self._with_model(self._with_changes(before), before.seq)
+        model, seq = before.model, before.seq
+        if self.head.relabelled > seq:  # a checkpoint of the model deletes the feedback that it has
+            saved = self._checkpoint()
+            if saved.seq > seq:
+                model, seq = self._saved_model(saved), saved.seq
+        return self._with_model(replace(self._with_changes(before), model=model), seq)
 
     def _items(self, model: Model) -> State:
         """The state as of the last checkpoint of the items, with a model whose batches are not learned yet."""
         head, arrays = self.head, self.database.items()
-        view, sample = View(self.identity.width), Sample(self.identity.sample_size)
+        empty = {name: field_column(kind) for name, kind in head.fields.items()}
+        view = View(self.identity.width, fields=MappingProxyType(empty))
+        sample = Sample(self.identity.sample_size)
         if head.items_seq:
             try:
                 assert head.shape is not None
-                view, sample = items_from_arrays(arrays, self.identity, head.shape.ids)
+                view, sample = items_from_arrays(arrays, self.identity, head.shape.ids, head.fields)
             except KeyError as error:
                 raise TableError(f"{self.database.path} is damaged: its items lack {error}") from error
-        return State(view, sample, model, head.memory, head.items_seq, head.renumbered)
+        return State(view, sample, model, head.memory, head.items_seq, head.renumbered, head.relabelled)
 
     def _with_changes(self, state: State) -> State:
         """The state after all later changes."""
@@ -90,7 +133,7 @@ class Loader:
         for seq, arrays in self.database.changes(state.seq):
             if seq != state.seq + 1:
                 break
-            change = change_from_arrays(arrays)
+            change = change_from_arrays(arrays, head.fields)
             check_change(change, state.view)
             state = state.after(change)
         if state.seq != head.seq:
@@ -102,8 +145,27 @@ class Loader:
                 f"{self.database.path} is damaged: it should hold {head.live} items in {head.n_slots} slots, but has "
                 f"{len(state.view)} in {state.view.n_slots}"
             )
+        state = replace(state, sample=self._filled(state))
         check_sample(state.sample, head)
-        return replace(state, memory=head.memory)
+        return replace(state, memory=head.memory, relabelled=head.relabelled, comparison=head.comparison)
+
+    def _filled(self, state: State) -> Sample:
+        """The sample with the labels of its items, and with their features where it has checksums of them."""
+        sample, view = state.sample, state.view
+        places = np.flatnonzero(sample.slots >= 0)
+        need(bool((sample.slots < view.n_slots).all()), "the sample has items that are not there")
+        rows = list(sample.rows)
+        empty = [place for place in places.tolist() if (row := rows[place]) is None or row.dtype == np.uint32]
+        if empty:
+            need(self.segments is not None, "the sample lacks features")
+            assert self.segments is not None
+            for place, row in zip(empty, self.segments.take(sample.slots[empty]), strict=True):
+                slot, crc = int(sample.slots[place]), rows[place]
+                where = f"{self.segments.path_of(slot)} (slot {slot})"
+                checked(where, -1 if crc is None else int(crc[0]), row)
+                rows[place] = row
+        labels = view.labels.take(sample.slots[places])
+        return sample.filled(rows, dict(zip(places.tolist(), labels, strict=True)))
 
     def _with_model(self, state: State, seq: int) -> State:
         """The state with the model after the batches later than `seq`, and the encoders of all versions alive."""
@@ -116,10 +178,13 @@ class Loader:
                 known[row.version] = encoder
         if model.encoder is not None:
             known.setdefault(model.version, model.encoder)
-        for batch in self._batches_after(seq):
-            if batch.learned:
-                model = self._learn_again(model, batch)
-                self.replayed += batch.n_rows
+        later: Iterator[BatchRow | FeedbackRow] = merge(
+            self._batches_after(seq), self.database.feedback_after(seq), key=lambda lesson: lesson.seq
+        )
+        for lesson in later:
+            if isinstance(lesson, FeedbackRow) or lesson.learned:
+                model, n = self._learn_again(model, lesson)
+                self.replayed += n
                 if model.encoder is not None and model.version in needed:
                     known.setdefault(model.version, model.encoder)
         if lost := needed - {*known, model.version}:
@@ -140,27 +205,41 @@ class Loader:
         if end != self.head.n_slots:
             raise TableError(f"{self.database.path} is damaged: it lacks the batch of slot {end}")
 
-    def _learn_again(self, model: Model, batch: BatchRow) -> Model:
+    def _learn_again(self, model: Model, row: BatchRow | FeedbackRow) -> tuple[Model, int]:
+        """The model after a batch or feedback, and how many rows that has."""
         if self.segments is None:
             raise TableError(
                 f"{self.database.path} is damaged: a table without features needs no batches learned again"
             )
-        X = self.segments.take(np.arange(batch.first_slot, batch.end))
-        where = f"slots {batch.first_slot} to {batch.end - 1}"
-        checked(f"{self.segments.path_of(batch.first_slot)} ({where})", batch.features_crc, X)
+        if isinstance(row, BatchRow):
+            slots = np.arange(row.first_slot, row.end)
+        else:
+            slots = np.frombuffer(row.slots, np.uint32).astype(np.int64)
+            need(
+                len(slots) > 0 and bool((slots < self.head.n_slots).all()),
+                "feedback has slots that are not there",
+            )
+        X = self.segments.take(slots)
+        where = f"slots {slots[0]} to {slots[-1]}"
+        checked(f"{self.segments.path_of(int(slots[0]))} ({where})", row.features_crc, X)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)  # they were given when the batch was ingested
             learner = model.hasher.copy()
-            y = check_labels(unpack_labels(batch.y), batch.n_rows)
-            after = model.learned(learner.learned(*learner.check_batch(X, y)))
-        if after.version != batch.version or model_checksum(after) != batch.model_crc:
+            X, y = learner.check_batch(X, check_labels(unpack_labels(row.y), len(slots)))
+            if isinstance(row, BatchRow):
+                after = model.learned(learner.learned(X, y))
+            else:
+                old = check_labels(unpack_labels(row.old), len(slots))
+                assert y is not None
+                after = model.learned(taught(learner, Feedback(slots, X, y, old)))
+        if after.version != row.version or model_checksum(after) != row.model_crc:
             warnings.warn(
                 f"{self.database.path.parent}: learning {where} again gave other bits than at first, as another "
                 "machine or library does; the model goes on from what was learned now",
                 UserWarning,
                 stacklevel=4,
             )
-        return after
+        return after, len(slots)
 
     @contextmanager
     def _naming(self) -> Iterator[None]:

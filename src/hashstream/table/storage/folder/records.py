@@ -8,22 +8,30 @@ from __future__ import annotations
 import json
 import math
 import zlib
-from dataclasses import asdict, dataclass, field
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, replace
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from hashstream.hashers.base import MAX_BITS
 from hashstream.table.errors import TableError
-from hashstream.table.state.change import Added, Change, Recoded
+from hashstream.table.state.change import Added, Change, Recoded, Relabelled
+from hashstream.table.state.columns import PAYLOAD, FieldColumn, field_column, field_kinds
+from hashstream.table.state.comparison import Comparison
 from hashstream.table.state.ids import MAX_SLOTS, arrays_of, column_of
+from hashstream.table.state.labels import LabelColumn
 from hashstream.table.state.sample import MAX_SIZE, Sample, SampleChange
 from hashstream.table.state.state import Model
 from hashstream.table.state.view import Part, View
 
 __all__ = [
+    "FILE_FORMAT",
     "FORMAT",
+    "OLDEST",
     "BatchRow",
+    "FeedbackRow",
     "Head",
     "Identity",
     "ModelRow",
@@ -31,11 +39,12 @@ __all__ = [
     "Shape",
     "change_from_arrays",
     "change_to_arrays",
+    "check_format",
     "checked",
     "checksum",
     "items_from_arrays",
     "items_to_arrays",
-    "migrate",
+    "kinds_of",
     "model_checksum",
     "need",
     "pack",
@@ -45,25 +54,27 @@ __all__ = [
     "unpack_labels",
 ]
 
-FORMAT = 2
-"""Of the database, of files of features and of the commit marker. Files of format 1 were never released."""
+FORMAT = 3
+"""Of the database. Format 2 had no fields, payloads and feedback, and labels only in batches; format 1 was never
+released."""
+OLDEST = 2
+"""The oldest format that is read: a writer takes such a database over, see `Database.migrate`."""
+FILE_FORMAT = 2
+"""Of files of features and of the commit marker."""
 
 MOST = 1 << 53  # of a count
 ALIGN = 8
 
 
-def migrate(where: str, found: int) -> None:
-    """Called with the format of a file before anything in it is read; a TableError where it cannot be read.
-
-    The place for a migration, once a format has been released and another one follows it.
-    """
-    if found > FORMAT:
+def check_format(where: str, found: int, newest: int = FILE_FORMAT) -> None:
+    """Called with the format of a file before anything in it is read; a TableError where it cannot be read."""
+    if found > newest:
         raise TableError(
-            f"{where} has format {found}; this version of hashstream reads format {FORMAT}: update hashstream"
+            f"{where} has format {found}; this version of hashstream reads format {newest}: update hashstream"
         )
     if found == 1:
         raise TableError(
-            f"{where} has format 1, of a version that was never released; this version reads format {FORMAT}: "
+            f"{where} has format 1, of a version that was never released; this version reads format {newest}: "
             "create the table again"
         )
     if found < 1:
@@ -91,6 +102,21 @@ class BatchRow(NamedTuple):
     @property
     def end(self) -> int:
         return self.first_slot + self.n_rows
+
+
+class FeedbackRow(NamedTuple):
+    """Labels that stored items were given in one call, from which the model learned.
+
+    slots : uint32, ascending. y, old : `pack_labels` of `Feedback`. features_crc : of the features of the slots.
+    """
+
+    seq: int
+    version: int
+    features_crc: int
+    model_crc: int
+    slots: bytes
+    y: bytes
+    old: bytes | None
 
 
 class SegmentRow(NamedTuple):
@@ -179,6 +205,7 @@ class Head:
     items_seq, items_bytes : the commit of which all items are saved whole, and the bytes of that checkpoint.
     log_bytes : of the changes since. renumbered : the commit that numbered the slots. next_segment : the number of the
     next file of features. memory : the policy's. shape : None before the first batch.
+    relabelled : the last commit that changed labels. fields : name -> kind. comparison : of versions, as measured.
     """
 
     seq: int = 0
@@ -192,17 +219,29 @@ class Head:
     next_segment: int = 0
     memory: dict[str, Any] = field(default_factory=dict)
     shape: Shape | None = None
+    relabelled: int = 0
+    fields: dict[str, str] = field(default_factory=dict)
+    comparison: Comparison = field(default_factory=Comparison)
 
     def to_fields(self) -> dict[str, Any]:
-        return {**vars(self), "shape": None if self.shape is None else vars(self.shape)}
+        shape = None if self.shape is None else vars(self.shape)
+        fields = list(self.fields.items())  # in their order, which an object does not keep here
+        return {**vars(self), "shape": shape, "fields": fields, "comparison": self.comparison.to_fields()}
 
     @classmethod
     def from_fields(cls, stored: Any) -> Head:
         need(isinstance(stored, dict), "its head is not there")
         shape = stored["shape"]
-        head = cls(**{**stored, "shape": None if shape is None else Shape(**shape)})
+        comparison = Comparison.from_fields(stored.get("comparison", {}))
+        head = cls(**{**stored, "comparison": comparison, "fields": dict(stored.get("fields", ()))})
+        head = replace(head, shape=None if shape is None else Shape(**shape))
         for name, value in vars(head).items():
-            need(name in ("memory", "shape") or is_count(value), f"{name} is {value!r}")
+            others = ("memory", "shape", "fields", "comparison")
+            need(name in others or is_count(value), f"{name} is {value!r}")
+        users = {name: kind for name, kind in head.fields.items() if name != PAYLOAD}
+        need(field_kinds(users) == users, "its fields are not declared")
+        need(head.fields.get(PAYLOAD, "bool") == "bool", "its payloads are not declared")
+        need(is_count(comparison.rows), "the comparison of versions is not one")
         need(head.live <= head.n_slots <= MAX_SLOTS, "it has more items than slots")
         need(isinstance(head.memory, dict), "the policy's memory is not there")
         need(shape is not None or not head.n_slots, "it has items without features")
@@ -212,8 +251,8 @@ class Head:
 # ---- changes and items as named arrays
 
 
-def change_to_arrays(change: Change) -> dict[str, np.ndarray]:
-    """A change, for the log."""
+def change_to_arrays(change: Change, *, keep_features: bool) -> dict[str, np.ndarray]:
+    """A change, for the log. keep_features : whether the features of the sample can be found elsewhere."""
     out = {"removed": change.removed}
     for i, piece in enumerate(change.recoded):
         out[f"recoded.{i}.version"] = np.array(piece.version, np.int64)
@@ -229,11 +268,35 @@ def change_to_arrays(change: Change) -> dict[str, np.ndarray]:
         out["added.codes"] = added.codes
         for name, array in arrays_of(added.ids).items():
             out[f"added.{name}"] = array
-    return {**out, **_sample_to_arrays(change.sample)}
+        if added.labels.shape is not None:  # there is a label
+            out |= _named("label", added.labels)
+        for name, values in added.fields.items():
+            out |= _named(f"field.{name}", values)
+    if change.relabelled is not None:
+        out["relabelled.slots"] = change.relabelled.slots
+        out |= _named("relabelled", change.relabelled.labels)
+    if change.declared:
+        out["declared"] = np.frombuffer(json.dumps(dict(change.declared)).encode(), np.uint8)
+    return {**out, **_sample_to_arrays(change.sample, keep_features)}
 
 
-def change_from_arrays(arrays: dict[str, np.ndarray]) -> Change:
-    """The change that `change_to_arrays` was given; ValueError or KeyError where there is none."""
+def _named(name: str, column: FieldColumn) -> dict[str, np.ndarray]:
+    return {f"{name}.{array}": values for array, values in column.arrays().items()}
+
+
+def _of(name: str, arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """The arrays that `_named` has named so."""
+    found = {}
+    for full, array in arrays.items():
+        head, _, tail = full.rpartition(".")
+        if head == name:
+            found[tail] = array
+    return found
+
+
+def change_from_arrays(arrays: dict[str, np.ndarray], fields: Mapping[str, str]) -> Change:
+    """The change that `change_to_arrays` was given; ValueError or KeyError where there is none. fields : name -> kind,
+    of all that are declared by now."""
     recoded: list[Recoded] = []
     while (version := arrays.get(f"recoded.{len(recoded)}.version")) is not None:
         at = f"recoded.{len(recoded)}"
@@ -250,23 +313,52 @@ def change_from_arrays(arrays: dict[str, np.ndarray]) -> Change:
         column = column_of(kind, {name[6:]: array for name, array in arrays.items() if name[:6] == "added."})
         first, version = arrays["added"].tolist()
         need(len(column) == len(arrays["added.codes"]), "codes of added items are missing")
-        added = Added(first, column.take(np.arange(len(column))), version, arrays["added.codes"])
-    return Change(_sample_from_arrays(arrays), arrays["removed"], tuple(recoded), added)
+        labels = LabelColumn.of(None, len(column), learned=False)
+        if "label.codes" in arrays:
+            labels = LabelColumn.from_arrays(_of("label", arrays))
+        given = {name: held for name in fields if (held := _of(f"field.{name}", arrays))}
+        values = {name: field_column(fields[name], held) for name, held in given.items()}
+        for one in (labels, *values.values()):
+            need(len(one) == len(column), "values of added items are missing")
+        ids = column.take(np.arange(len(column)))
+        added = Added(first, ids, version, arrays["added.codes"], labels, values)
+    relabelled = None
+    if "relabelled.slots" in arrays:
+        labels = LabelColumn.from_arrays(_of("relabelled", arrays))
+        need(len(labels) == len(arrays["relabelled.slots"]), "labels are missing")
+        relabelled = Relabelled(arrays["relabelled.slots"], labels)
+    declared: dict[str, str] = {}
+    if "declared" in arrays:
+        declared = json.loads(arrays["declared"].tobytes())
+        need(all(fields.get(name) == kind for name, kind in declared.items()), "its fields are not declared")
+    sample = _sample_from_arrays(arrays)
+    return Change(sample, arrays["removed"], tuple(recoded), added, relabelled, declared)
 
 
-def items_to_arrays(view: View, sample: Sample) -> dict[str, np.ndarray]:
-    """All items and the sample, for a checkpoint."""
+def kinds_of(view: View) -> dict[str, str]:
+    """The fields of a view, name -> kind."""
+    return {name: values.kind for name, values in view.fields.items()}
+
+
+def items_to_arrays(view: View, sample: Sample, *, keep_features: bool) -> dict[str, np.ndarray]:
+    """All items and the sample, for a checkpoint. keep_features : as for `change_to_arrays`."""
     arrays = {} if view.column is None else {f"ids.{k}": v for k, v in view.column.arrays().items()}
     for i, part in enumerate(view.parts):
         arrays[f"part.{i}.codes"], arrays[f"part.{i}.slots"] = part.rows()
     arrays["versions"] = np.array([part.version for part in view.parts], np.int64)
-    return {**arrays, **_sample_to_arrays(sample.as_change())}
+    arrays |= _named("label", view.labels)
+    for name, values in view.fields.items():
+        arrays |= _named(f"field.{name}", values)
+    return {**arrays, **_sample_to_arrays(sample.as_change(), keep_features)}
 
 
-def items_from_arrays(arrays: dict[str, np.ndarray], identity: Identity, ids: str) -> tuple[View, Sample]:
+def items_from_arrays(
+    arrays: dict[str, np.ndarray], identity: Identity, ids: str, fields: Mapping[str, str]
+) -> tuple[View, Sample]:
     """The view, without encoders, and the sample that `items_to_arrays` was given; a KeyError names what is missing.
 
-    ids : their kind.
+    ids : their kind. fields : name -> kind, of all that are declared by now. Format 2 has no labels here: they are all
+    missing then.
     """
     column = {name[4:]: array for name, array in arrays.items() if name.startswith("ids.")}
     parts = []
@@ -274,25 +366,42 @@ def items_from_arrays(arrays: dict[str, np.ndarray], identity: Identity, ids: st
         codes, slots = arrays[f"part.{i}.codes"], arrays[f"part.{i}.slots"]
         parts.append(Part(version, codes, slots, 0, len(slots)))
     view = View(identity.width, tuple(parts), column_of(ids, column) if column else None)
+    n = view.n_slots
+    labels = (
+        LabelColumn.from_arrays(_of("label", arrays)) if "label.codes" in arrays else LabelColumn().padded(n)
+    )
+    columns = {
+        name: field_column(kind, _of(f"field.{name}", arrays) or None) for name, kind in fields.items()
+    }
+    need(len(labels) == n and all(len(values) in (0, n) for values in columns.values()), "values are missing")
+    columns = {name: values.padded(n) for name, values in columns.items()}
+    view = replace(view, labels=labels, fields=MappingProxyType(columns))
     return view, Sample(identity.sample_size).after(_sample_from_arrays(arrays))
 
 
-def _sample_to_arrays(change: SampleChange) -> dict[str, np.ndarray]:
+def _sample_to_arrays(change: SampleChange, keep_features: bool) -> dict[str, np.ndarray]:
+    """Without labels, which the items have, and, where features are stored, with checksums in the place of rows."""
     out = {"sample.limit": np.array([change.limit])}
     if len(change.freed):
         out["sample.freed"] = change.freed
     if len(change.places):
-        text = json.dumps([None if label is None else _pack_label(label) for label in change.labels])
         out["sample.places"], out["sample.slots"], out["sample.keys"] = (
             change.places,
             change.slots,
             change.keys,
         )
-        out["sample.rows"], out["sample.labels"] = change.rows, np.frombuffer(text.encode(), np.uint8)
+        if keep_features:
+            out["sample.crcs"] = np.array(
+                [zlib.crc32(row) for row in np.ascontiguousarray(change.rows)], np.uint32
+            )
+        else:
+            out["sample.rows"] = change.rows
     return out
 
 
 def _sample_from_arrays(arrays: dict[str, np.ndarray]) -> SampleChange:
+    """Labels are left out, and a row for which there is a checksum only is that number, uint32: `Loader` fills them
+    in."""
     nothing = np.empty(0, np.int64)
     freed, limits = arrays.get("sample.freed", nothing), arrays["sample.limit"]
     need(
@@ -301,14 +410,13 @@ def _sample_from_arrays(arrays: dict[str, np.ndarray]) -> SampleChange:
     )
     if "sample.places" not in arrays:
         return SampleChange(freed, nothing, nothing, np.empty(0, np.uint64), np.empty((0, 0)), [], limits[0])
-    places, slots, keys, rows = (arrays[f"sample.{name}"] for name in ("places", "slots", "keys", "rows"))
+    places, slots, keys = (arrays[f"sample.{name}"] for name in ("places", "slots", "keys"))
+    rows = arrays["sample.crcs"][:, None] if "sample.crcs" in arrays else arrays["sample.rows"]
     need(
         places.dtype == slots.dtype == np.int64 and keys.dtype == np.uint64 and not (places < 0).any(),
         "the sample's places are not numbers",
     )
-    texts = json.loads(arrays["sample.labels"].tobytes())
-    labels = [None if text is None else _unpack_label(text) for text in texts]
-    return SampleChange(freed, places, slots, keys, rows, labels, limits[0])
+    return SampleChange(freed, places, slots, keys, rows, [None] * len(places), limits[0])
 
 
 # ---- bytes
@@ -379,19 +487,6 @@ def unpack_labels(raw: bytes | None) -> np.ndarray | None:
     y = np.empty(len(values), object)
     y[:] = values
     return y
-
-
-def _pack_label(label: Any) -> str:
-    """One label, or one row of a label matrix, as JSON."""
-    if isinstance(label, np.ndarray):
-        return json.dumps(label.astype(int).tolist())
-    label = label.item() if isinstance(label, np.generic) else label
-    return str(label) if type(label) is int else json.dumps(label)
-
-
-def _unpack_label(text: str) -> Any:
-    label = json.loads(text)
-    return np.array(label, bool) if isinstance(label, list) else label
 
 
 def checked(where: str, found: int, *fields: Any) -> None:

@@ -9,8 +9,10 @@ process. Blocks are small enough to stay in the processor's cache, so the copy c
 
 from __future__ import annotations
 
+import ctypes
 import os
 import struct
+import sys
 import threading
 from collections.abc import Iterable
 from contextlib import suppress
@@ -22,7 +24,7 @@ import numpy as np
 from hashstream.table.errors import REOPEN, SegmentMissing, TableError, not_opened
 from hashstream.table.storage.features import Segment, Segments
 from hashstream.table.storage.folder.failpoints import reach
-from hashstream.table.storage.folder.records import FORMAT, SegmentRow, checksum, migrate
+from hashstream.table.storage.folder.records import FILE_FORMAT, SegmentRow, check_format, checksum
 
 __all__ = ["START", "FileSegments", "sync_folder"]
 
@@ -31,6 +33,7 @@ HEADER = struct.Struct(
     "<8sII16s4sIQ"
 )  # magic, format, header size, table, dtype, d, first slot; then a CRC-32
 START = 4096  # of the rows
+BEGIN_WRITING = 2  # of sync_file_range: SYNC_FILE_RANGE_WRITE, which waits for nothing
 MAX_HANDLES = 64  # files kept open for reading
 
 
@@ -137,7 +140,7 @@ class FileSegments(Segments):
         return [segment.first_slot for segment in self._segments]
 
     def _header(self, first_slot: int) -> bytes:
-        fields = (MAGIC, FORMAT, START, self.table, self.dtype.str.encode(), self.d, first_slot)
+        fields = (MAGIC, FILE_FORMAT, START, self.table, self.dtype.str.encode(), self.d, first_slot)
         head = HEADER.pack(*fields)
         return (head + struct.pack("<I", checksum(head))).ljust(START, b"\0")
 
@@ -159,7 +162,7 @@ class FileSegments(Segments):
             raise TableError(f"{path} is damaged: it does not begin as a segment of features does")
         if head != self._header(segment.first_slot):
             if 0 < (version := int.from_bytes(head[8:12], "little")) < 1000:
-                migrate(str(path), version)
+                check_format(str(path), version)
             raise TableError(f"{path} is damaged: its header is not the one that the database asks for")
         if size < START + segment.rows * self.stride:
             raise TableError(
@@ -198,7 +201,8 @@ class FileSegments(Segments):
         except OSError as error:
             raise TableError(f"{segment.path} cannot be written: {error.strerror}") from error
 
-    def append(self, X: np.ndarray, *, sync: bool = True) -> None:
+    def append(self, X: np.ndarray, *, sync: bool = True, soon: bool = False) -> None:
+        """soon : `sync_rows` will be called: the system may begin to write the rows."""
         if not self._segments and self.n_rows:  # a new first one would take the place of one that is full
             raise TableError("the table is closed")
         last = self._segments[-1] if self._segments else None
@@ -208,7 +212,8 @@ class FileSegments(Segments):
         segment = self._segments[-1]
         self._check_writer(file, segment)
         reach("segment.write")
-        file.seek(START + segment.rows * self.stride)
+        start = START + segment.rows * self.stride
+        file.seek(start)
         self._started = True
         view = np.ascontiguousarray(X, self.dtype).data.cast("B")
         while view:
@@ -219,6 +224,8 @@ class FileSegments(Segments):
         reach("segment.written")
         if sync:
             self.sync_rows()
+        elif soon and _write_out is not None:
+            _write_out(file.fileno(), start, X.nbytes, BEGIN_WRITING)  # a hint: it may fail
 
     def sync_rows(self) -> None:
         """Make all rows durable that were appended so far."""
@@ -344,6 +351,11 @@ class FileSegments(Segments):
     def close(self) -> None:
         self._close_file()
         super().close()
+
+
+_write_out = getattr(ctypes.CDLL(None), "sync_file_range", None) if sys.platform == "linux" else None
+if _write_out is not None:
+    _write_out.argtypes = (ctypes.c_int, ctypes.c_int64, ctypes.c_int64, ctypes.c_uint)
 
 
 def _sync(file: IO[bytes]) -> None:

@@ -24,17 +24,12 @@ from hashstream.hashers.serialization import encoder_to_bytes, to_bytes
 from hashstream.table.errors import Overtaken, SegmentMissing, TableError, forked, not_opened, not_written
 from hashstream.table.policies import Unregistered
 from hashstream.table.settings import Settings
-from hashstream.table.state.change import Batch, Change
+from hashstream.table.state.change import Batch, Change, Feedback
 from hashstream.table.state.ids import kind_of
-from hashstream.table.state.labels import label_at
 from hashstream.table.state.state import State
 from hashstream.table.stats import History
 from hashstream.table.storage.base import Storage, StoredBatch
-from hashstream.table.storage.folder.checks import (
-    check_labels,
-    refuse_unless_file,
-    refusing,
-)
+from hashstream.table.storage.folder.checks import refuse_unless_file, refusing
 from hashstream.table.storage.folder.commit_marker import CommitMarker, Marked
 from hashstream.table.storage.folder.compact import Rewritten, rewrite
 from hashstream.table.storage.folder.database import Database
@@ -44,16 +39,19 @@ from hashstream.table.storage.folder.load import Loader
 from hashstream.table.storage.folder.lock import LOCK, WriterLock
 from hashstream.table.storage.folder.names import DATABASE, MARKER, is_table
 from hashstream.table.storage.folder.records import (
+    FORMAT,
     BatchRow,
+    FeedbackRow,
+    Head,
     ModelRow,
     Shape,
     change_to_arrays,
     checksum,
     items_to_arrays,
+    kinds_of,
     model_checksum,
     pack,
     pack_labels,
-    unpack_labels,
 )
 from hashstream.table.storage.folder.segments import FileSegments
 from hashstream.table.storage.folder.snapshot import copy_folder
@@ -183,7 +181,19 @@ class FolderStorage(Storage):
             loader = Loader(self._database, self._features.segments, self.identity, self.head)
             state = loader.load()
         self._since_checkpoint = loader.replayed
+        if self.write and self._database.format < FORMAT:
+            self._migrate(state)
         return state
+
+    def _migrate(self, state: State) -> None:
+        """Store a state that was read from a database of an older format in the format of today, in one transaction."""
+        try:
+            with self._database.transaction("migrate"):
+                self._database.migrate()
+                head = self._put_items(state)
+        except OSError as error:
+            raise not_written(self.path, error) from error
+        self.head = head
 
     def reload(self, state: State) -> State | None:
         """A writer that compacts deletes files while they are being read; then there is a newer commit, which is read
@@ -212,45 +222,46 @@ class FolderStorage(Storage):
 
     # ---- writing
 
-    def commit(self, change: Change, after: State, batch: Batch | None = None) -> None:
-        database, head = self._database, self.head
-        raw = pack(change_to_arrays(change))
-        head = replace(
-            head, seq=after.seq, live=len(after.view), sampled=len(after.sample), memory=dict(after.memory),
-            log_bytes=head.log_bytes + len(raw),
-        )  # fmt: skip
-        row: BatchRow | None = None
+    def commit(
+        self, change: Change, after: State, batch: Batch | None = None, feedback: Feedback | None = None
+    ) -> None:
+        database, head, added = self._database, self.head, change.added
         size, later = 0, True  # of the features, and whether they are synced later
-        if batch is not None and change.added is not None:
+        if batch is not None and added is not None:
             size = batch.X.nbytes if self.keep_features else 0
             later = self._features.syncs_later(size)
-            shape = Shape(batch.X.shape[1], batch.X.dtype.str, kind_of(change.added.ids))
-            row = BatchRow(
-                after.seq, change.added.first_slot, len(batch.X), int(batch.learned), change.added.version,
-                checksum(batch.X) if size else 0, model_checksum(after.model), pack_labels(batch.y),
-            )  # fmt: skip
-            head = replace(head, n_slots=row.end, shape=shape)
+            shape = Shape(batch.X.shape[1], batch.X.dtype.str, kind_of(added.ids))
+            head = replace(head, n_slots=added.first_slot + len(batch.X), shape=shape)
         learned = batch is not None and batch.learned
-        whole = learned and (not self._has_model or not self.keep_features)
+        whole = batch is not None and (not self._has_model or (learned and not self.keep_features))
         self._features.refuse_if_broken()
         try:
             with database.transaction(settle=False):
                 try:
-                    if batch is not None and row is not None:
-                        if self.keep_features:
-                            new = self._features.append(batch.X, head, row.first_slot, sync=not later)
-                            if new is not None:
-                                database.put_segment(new)
-                                head = replace(head, next_segment=new.number + 1)
-                        database.put_batch(row)
-                        if later and size:
-                            database.put_unsynced(row.first_slot, batch.X.data.cast("B"), row.features_crc)
+                    if batch is not None and added is not None and self.keep_features:
+                        # First of all: the system writes them to the disk while the rest is put together.
+                        new = self._features.append(batch.X, head, added.first_slot, sync=not later)
+                        if new is not None:
+                            database.put_segment(new)
+                            head = replace(head, next_segment=new.number + 1)
+                    if batch is not None:
+                        self._put_batch(batch, change, after, later=later and size > 0)
+                    if feedback is not None:
+                        database.put_feedback(_feedback_row(feedback, after))
+                    raw = pack(change_to_arrays(change, keep_features=self.keep_features))
                     database.put_change(after.seq, raw)
                     if self._features.unsynced and not later:
                         database.forget_unsynced()
                     if whole:
                         self._put_model(after)
+                    head = replace(
+                        head, seq=after.seq, live=len(after.view), sampled=len(after.sample),
+                        memory=dict(after.memory), log_bytes=head.log_bytes + len(raw),
+                        relabelled=after.relabelled, fields=kinds_of(after.view), comparison=after.comparison,
+                    )  # fmt: skip
                     database.put_head(head)
+                    if size and not later:
+                        self._features.sync()
                 except BaseException:
                     self._undo(cut=True)  # while the transaction keeps others from writing
                     raise
@@ -262,13 +273,30 @@ class FolderStorage(Storage):
             raise
         self._features.committed(size, later=later)
         self.head = head
+        if feedback is not None:
+            self._since_checkpoint += len(feedback.slots)
         if batch is not None and learned:
             self._since_checkpoint = 0 if whole else self._since_checkpoint + len(batch.X)
         self._acknowledge()
 
+    def _put_batch(self, batch: Batch, change: Change, after: State, *, later: bool) -> None:
+        """The rows of the database about a batch; in a transaction. later : whether its features are among them."""
+        added = change.added
+        assert added is not None
+        crc = checksum(batch.X) if self.keep_features else 0
+        row = BatchRow(
+            after.seq, added.first_slot, len(batch.X), int(batch.learned), added.version, crc,
+            model_checksum(after.model), pack_labels(batch.y),
+        )  # fmt: skip
+        self._database.put_batch(row)
+        if batch.payloads is not None:
+            self._database.put_payloads(self.head.renumbered, row.first_slot, batch.payloads)
+        if later:
+            self._database.put_unsynced(row.first_slot, batch.X.data.cast("B"), crc)
+
     @property
     def _has_model(self) -> bool:
-        """Whether a model that has learned was saved: with the first batch, which nothing else can be learned from."""
+        """Whether a model that encodes was saved: with the first batch, which nothing else can be learned from."""
         return self.head.shape is not None
 
     def _undo(self, *, cut: bool) -> None:
@@ -318,14 +346,20 @@ class FolderStorage(Storage):
                     self._database.put_history(history)
             if self._items_due(closing=closing):
                 with self._database.transaction("checkpoint"):
-                    size = self._database.put_items(items_to_arrays(state.view, state.sample))
-                    self._database.forget_changes()
-                    head = replace(self.head, items_seq=self.head.seq, items_bytes=size, log_bytes=0)
-                    self._database.put_head(head)
+                    head = self._put_items(state)
                 self.head = head
             self._flush()
         except OSError as error:
             raise not_written(self.path, error) from error
+
+    def _put_items(self, state: State) -> Head:
+        """All items, in the place of the changes so far; in a transaction, after which the head is what is returned."""
+        arrays = items_to_arrays(state.view, state.sample, keep_features=self.keep_features)
+        size = self._database.put_items(arrays)
+        self._database.forget_changes()
+        head = replace(self.head, items_seq=self.head.seq, items_bytes=size, log_bytes=0)
+        self._database.put_head(head)
+        return head
 
     def _put_model(self, state: State) -> None:
         """The model, and the encoders of older versions that are alive."""
@@ -337,6 +371,7 @@ class FolderStorage(Storage):
                 self._database.put_encoder(ModelRow(version, state.seq, raw))
         self._database.forget_encoders(stored - set(old))
         self._database.put_checkpoint(ModelRow(view.newest, state.seq, to_bytes(state.model.hasher)))
+        self._database.forget_feedback(state.seq)
 
     def _flush(self) -> None:
         """Sync features that have been left to the system so far."""
@@ -414,37 +449,26 @@ class FolderStorage(Storage):
 
     # ---- reading
 
-    def labels(self, slots: np.ndarray, generation: int) -> list[Any]:
-        found: list[Any] = [None] * len(slots)
+    def payloads(self, slots: np.ndarray, generation: int) -> list[str | None]:
         with self._reading, (second := self._second()).reading():
             _refuse_if_renumbered(second, generation)
-            first, last, y = 0, -1, None
-            for i in np.argsort(slots, kind="stable").tolist():
-                slot = int(slots[i])
-                if slot >= last:
-                    row = second.batch_at(slot)
-                    if row is None:
-                        raise TableError(f"{second.path} is damaged: it lacks the batch of slot {slot}")
-                    first, last, y = row.first_slot, row.end, self._labels(row)
-                found[i] = label_at(y, slot - first)
-        return found
+            return second.payloads(generation, slots.tolist())
 
-    def read(self, slots: np.ndarray, generation: int) -> tuple[np.ndarray, list[Any]]:
-        try:
-            X = self.features(slots)
-            labels = self.labels(slots, generation)
-        except TableError:
-            self.labels(slots[:0], generation)  # a compaction deletes files: then this says that it was one
-            if generation != self.head.renumbered:
-                raise Overtaken from None
-            raise
+    def _check_generation(self, generation: int) -> None:
+        """`Overtaken` where slots have been renumbered since `generation`, in this process or another."""
+        with self._reading, (second := self._second()).reading():
+            _refuse_if_renumbered(second, generation)
         if generation != self.head.renumbered:
             raise Overtaken
-        return X, labels
 
-    def _labels(self, row: BatchRow) -> np.ndarray | None:
-        with refusing(self._database.path):
-            return check_labels(unpack_labels(row.y), row.n_rows)
+    def read(self, slots: np.ndarray, generation: int) -> np.ndarray:
+        try:
+            X = self.features(slots)
+        except TableError:
+            self._check_generation(generation)  # a compaction deletes files: then this says that it was one
+            raise
+        self._check_generation(generation)
+        return X
 
     def _second(self) -> Database:
         """A connection for reading while the other one writes, to be used while holding `_reading`."""
@@ -457,7 +481,7 @@ class FolderStorage(Storage):
 
     def batches(self) -> Iterator[StoredBatch]:
         for row in self._database.batches():
-            yield StoredBatch(row.seq, row.first_slot, row.n_rows, row.version, self._labels(row))
+            yield StoredBatch(row.seq, row.first_slot, row.n_rows, row.version)
 
     def blocks(self, first: int, last: int) -> Iterator[tuple[int, np.ndarray]]:
         yield from self._features.blocks(first, last, self._batches_below)
@@ -482,9 +506,7 @@ class FolderStorage(Storage):
                 database.verify_rows()
             return found
         except SegmentMissing:
-            self.labels(
-                np.empty(0, np.int64), state.generation
-            )  # `Overtaken` where a compaction has deleted it
+            self._check_generation(state.generation)  # `Overtaken` where a compaction has deleted it
             raise
 
     def _verify_all(self) -> tuple[int, int]:
@@ -499,6 +521,10 @@ class FolderStorage(Storage):
     def feature_bytes(self) -> int:
         segments = self._features.segments
         return 0 if segments is None else segments.nbytes
+
+    @property
+    def where(self) -> str:
+        return str(self._database.path)
 
     @property
     def disk_bytes(self) -> int:
@@ -549,6 +575,13 @@ class FolderStorage(Storage):
         for database in (self._reader, getattr(self, "_database", None)):
             if database is not None:
                 database.abandon()
+
+
+def _feedback_row(feedback: Feedback, after: State) -> FeedbackRow:
+    y, old = pack_labels(feedback.y), pack_labels(feedback.old)
+    assert y is not None
+    crc, slots = checksum(feedback.X), feedback.slots.astype(np.uint32).tobytes()
+    return FeedbackRow(after.seq, after.model.version, crc, model_checksum(after.model), slots, y, old)
 
 
 def _refuse_if_renumbered(database: Database, generation: int) -> None:

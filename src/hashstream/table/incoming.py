@@ -1,0 +1,145 @@
+"""Rows that are about to be stored, checked: ids, features, labels, fields and payloads of one call."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from hashstream.hashers import LabelsLike, OnlineHasher
+from hashstream.hashers.labels import as_labels, labelled
+from hashstream.hashers.validation import check_finite, check_rows, without_names
+from hashstream.table.errors import TableError
+from hashstream.table.state.columns import FieldColumn, read_values
+from hashstream.table.state.ids import MAX_SLOTS, as_ids, kind_of, repeated
+from hashstream.table.state.labels import plain_labels
+from hashstream.table.state.state import State
+
+__all__ = ["IdsLike", "Incoming", "PayloadsLike", "check_incoming", "check_labels"]
+
+MAX_PAYLOAD = 1 << 20  # characters of JSON
+
+IdsLike = ArrayLike | Sequence[int] | Sequence[str]
+PayloadsLike = Sequence[Mapping[str, Any] | None]
+
+
+@dataclass(frozen=True)
+class Incoming:
+    """Rows of one call, as the table takes them; for labels of stored items, only ids and y count.
+
+    ids : (n,) int64, or object holding str. X : (n, d) in the table's dtype. y : as `plain_labels` returns them, or
+    None. fields : name -> values. payloads : JSON texts, None for a missing one; or None for none at all.
+    learner : the table's hasher, which has checked them. firm : whether they fit any later state of the table, too: ids
+    and features have their kind once there are items.
+    """
+
+    ids: np.ndarray
+    X: np.ndarray
+    y: np.ndarray | None
+    fields: Mapping[str, FieldColumn]
+    payloads: list[str | None] | None
+    learner: OnlineHasher
+    firm: bool = False
+
+
+def check_incoming(
+    state: State,
+    ids: Any,
+    X: Any,
+    y: LabelsLike | None,
+    fields: Mapping[str, Any] | None,
+    payloads: PayloadsLike | None,
+    *,
+    learn: bool,
+) -> Incoming:
+    """Check a call's arguments; ValueError or TypeError says what does not fit the table. learn : whether the rows are
+    to be learned from, so that labels have to be such that the hasher can."""
+    learner = state.model.hasher.copy()
+    labels: np.ndarray | None = None
+    if learn and (y is not None or not learner.needs_labels):
+        X, labels = learner.check_batch(without_names(X), y)
+    else:
+        learner.check_parameters()
+        X = check_finite(check_rows(learner, without_names(X), first=state.model.encoder is None))
+        labels = None if y is None else as_labels(y)
+    if labels is not None:
+        labels = check_labels(learner, plain_labels(labels), len(X), learned=learn)
+    ids, X = _fitting(ids, X, state)
+    columns = _read_fields({} if fields is None else fields, state, len(ids))
+    texts = None if payloads is None else _as_texts(payloads, len(ids))
+    firm = state.view.column is not None and state.model.encoder is not None
+    return Incoming(ids, X, labels, columns, texts, learner, firm)
+
+
+def check_labels(learner: OnlineHasher, y: np.ndarray, n: int, *, learned: bool = False) -> np.ndarray:
+    """y itself; a ValueError where a hasher could not learn such labels. n : rows. learned : whether it is about to,
+    and finds out by itself."""
+    learner.check_labels(y, n)
+    known = labelled(y, y)[0]
+    if not learned and hasattr(learner, "label_book_") and len(known):
+        learner.label_book_.read(known)  # raises as learning would
+    return y
+
+
+def _fitting(ids: Any, X: np.ndarray, state: State) -> tuple[np.ndarray, np.ndarray]:
+    """Ids that fit X and the table, and X in the table's dtype; a ValueError says what does not fit."""
+    ids = as_ids(list(ids) if isinstance(ids, range) else ids)
+    if twice := repeated(ids):
+        raise ValueError(f"ids occur more than once in the batch: {', '.join(map(repr, twice[:10]))}")
+    if len(ids) != len(X):
+        raise ValueError(f"there are {len(ids)} ids, but X has {len(X)} rows")
+    column, kind = state.view.column, kind_of(ids)
+    if column is not None and column.kind != kind:
+        names = {"str": "strings", "int": "whole numbers"}
+        raise ValueError(f"the ids of this table are {names[column.kind]}, but these are {names[kind]}")
+    if state.view.n_slots + len(ids) > MAX_SLOTS:
+        raise TableError(f"a table takes {MAX_SLOTS} insertions: compact it to go on")
+    encoder = state.model.encoder
+    if encoder is not None and X.dtype != encoder.dtype:
+        with np.errstate(over="ignore"):
+            X = check_finite(X.astype(encoder.dtype))
+    return ids, np.ascontiguousarray(X)
+
+
+def _read_fields(fields: Mapping[str, Any], state: State, n: int) -> dict[str, FieldColumn]:
+    if not isinstance(fields, Mapping):
+        raise TypeError(
+            f'fields are given by column, as in {{"tenant": [...]}}, not as {type(fields).__name__}'
+        )
+    known = state.view.user_fields
+    for name in fields:
+        if name not in known:
+            declared = ", ".join(known) or "none"
+            raise ValueError(
+                f"unknown field {name!r}: the fields of this table are {declared}. Declare it with "
+                "table.declare, or keep it in payloads="
+            )
+    return {name: read_values(known[name].kind, name, values, n) for name, values in fields.items()}
+
+
+def _as_texts(payloads: Sequence[Mapping[str, Any] | None], n: int) -> list[str | None]:
+    if isinstance(payloads, (str, bytes, Mapping)) or not hasattr(payloads, "__len__"):
+        raise TypeError(f"payloads must be a sequence of dicts, one per row, not {type(payloads).__name__}")
+    if len(payloads) != n:
+        raise ValueError(f"there are {len(payloads)} payloads, but {n} rows")
+    texts: list[str | None] = []
+    for row, payload in enumerate(payloads):
+        if payload is None:
+            texts.append(None)
+            continue
+        if not isinstance(payload, Mapping):
+            raise TypeError(f"payloads[{row}] is a {type(payload).__name__}; a payload is a dict, or None")
+        try:
+            text = json.dumps(dict(payload), allow_nan=False, separators=(",", ":"))
+        except (TypeError, ValueError, RecursionError) as error:
+            raise ValueError(f"payloads[{row}] cannot be written as JSON: {error}") from None
+        if len(text) > MAX_PAYLOAD:
+            raise ValueError(
+                f"payloads[{row}] takes {len(text):,} characters of JSON, more than {MAX_PAYLOAD:,}"
+            )
+        texts.append(text)
+    return texts
