@@ -89,11 +89,11 @@ def test_stopped_after_a_batch_and_gone_on(monkeypatch: pytest.MonkeyPatch, numb
     table("create", "t", "--bits", 32)
     ingest, calls = HashTable.ingest, []
 
-    def interrupted(self: HashTable, *batch: Any) -> None:
+    def interrupted(self: HashTable, *batch: Any, **more: Any) -> None:
         calls.append(len(batch[0]))
         if len(calls) == 3:
             os.kill(os.getpid(), number)  # in the middle: the batch is finished all the same
-        ingest(self, *batch)
+        ingest(self, *batch, **more)
 
     with monkeypatch.context() as patch:
         patch.setattr(HashTable, "ingest", interrupted)
@@ -217,8 +217,6 @@ def test_stopped_while_items_are_re_encoded(monkeypatch: pytest.MonkeyPatch) -> 
 
 def test_storing_without_learning(digits: Path) -> None:
     np.save("more.npy", X[1000:1100])
-    said = table("ingest", "t", "more.npy", "--first-id", 1000, code=2)
-    assert "PosteriorHash learns from labels, and more.npy has none: name them (label, --label)" in said
     assert "100 new" in table("ingest", "t", "more.npy", "--first-id", 1000, "--no-learn")
     assert "100 already stored" in table("ingest", "t", "more.npy", "--first-id", 1000, "--no-learn")
     assert items()[1042] == (X[1042].tolist(), None)

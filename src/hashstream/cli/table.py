@@ -13,6 +13,7 @@ from hashstream.cli.common import choose, console, fail, say
 from hashstream.cli.common import settings as parse_settings
 from hashstream.cli.table_common import (
     DurabilityOption,
+    FieldOption,
     Folder,
     PolicyOption,
     failing,
@@ -24,11 +25,12 @@ from hashstream.cli.table_common import (
     work_bar,
 )
 from hashstream.cli.table_ingest import ingest
+from hashstream.cli.table_items import count, ids, label, remove, show
 from hashstream.cli.table_search import search
 from hashstream.cli.table_stats import stats
 from hashstream.hashers import methods
 from hashstream.table import HashTable, TableError
-from hashstream.table.id_text import find_ids, read_ids
+from hashstream.table.field_text import parse_fields
 from hashstream.terminal import seconds
 
 table_app = typer.Typer(
@@ -44,6 +46,7 @@ table_app = typer.Typer(
     epilog="Example: `hashstream table create photos --bits 64`\n\n"
     "A linear model, faster and smaller: `hashstream table create photos --set width=0`\n\n"
     "The paper's method: `hashstream table create photos --method FCOH --set feature_map=center`\n\n"
+    "With fields to filter by: `hashstream table create photos --field tenant:str --field taken:datetime`\n\n"
     "Re-encoded in the background: `hashstream table create photos --policy lazy`"
 )
 def create(
@@ -55,6 +58,7 @@ def create(
         typer.Option("--set", metavar="NAME=VALUE", help="A parameter of the method; may be repeated."),
     ] = None,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the method's random numbers.")] = 0,
+    field: FieldOption = None,
     policy: PolicyOption = None,
     durability: DurabilityOption = None,
     no_features: Annotated[
@@ -89,6 +93,7 @@ def create(
         HashTable.open(
             folder,
             hasher,
+            fields=parse_fields(field or []),
             keep_features=False if no_features else None,
             sample_size=sample,
             **to_store(policy, durability),
@@ -101,48 +106,43 @@ table_app.command(
     "Columns by name, from several files: `hashstream table ingest shop items-1.csv items-2.csv --id sku --label "
     "category --features 'f*' --batch 5000`\n\n"
     "Parquet with a column of lists: `hashstream table ingest shop items.parquet --features embedding`\n\n"
+    "Fields to filter by, and a payload: `hashstream table ingest shop items.csv --features 'f*' --field price:float "
+    "--payload title --payload url`\n\n"
     "More rows for a table without ids: `hashstream table ingest photos new.npy --first-id 60000`"
 )(ingest)
 table_app.command(
     epilog="Example: `hashstream table search photos queries.npz -k 10`\n\n"
     "For other programs: `hashstream table search photos queries.npz -k 100 --out answers.csv`, "
     "`hashstream table search photos queries.npz --first 5 --json`\n\n"
-    "Items like a stored one: `hashstream table search photos --like 17 --asymmetric`"
+    "Items like a stored one: `hashstream table search photos --like 17 --asymmetric`\n\n"
+    """Only some items: `hashstream table search photos queries.npz --where '{"tenant": "a", "price": {"$lt": 10}}' """
+    "--include fields,payloads`\n\n"
+    "The best 10 of the 200 nearest by their features: `hashstream table search photos queries.npz --rescore 200`"
 )(search)
 table_app.command(epilog="Example: `hashstream table stats photos`, `hashstream table stats photos --json`")(
     stats
 )
 
 
-@table_app.command(
+table_app.command(
+    epilog="Example: `hashstream table show photos 17 18`, `hashstream table show photos 17 --features --json`"
+)(show)
+table_app.command(
+    epilog="""Example: `hashstream table count photos --where '{"tenant": "a", "taken": {"$gte": "2024-01-01"}}'`"""
+)(count)
+table_app.command(
+    epilog="""Example: `hashstream table ids photos --where '{"label": null}' --limit 100`"""
+    "\n\nPages: `hashstream table ids photos --offset 100 --limit 100`"
+)(ids)
+table_app.command(
+    epilog="Example: `hashstream table label photos 17=cat 18=dog`\n\n"
+    "Many: `hashstream table label photos --file labels.csv`, with columns `id` and `label`"
+)(label)
+table_app.command(
     epilog="Example: `hashstream table remove photos 17 18 19`\n\n"
-    "Many: `hashstream table remove photos --ids gone.npy --missing-ok`"
-)
-def remove(
-    folder: Folder,
-    ids: Annotated[list[str] | None, typer.Argument(metavar="[ID...]", help="The ids to remove.")] = None,
-    file: Annotated[
-        Path | None, typer.Option("--ids", help="A file of ids: .npy, or text with one id per line.")
-    ] = None,
-    missing_ok: Annotated[
-        bool, typer.Option("--missing-ok", help="Skip ids that are not in the table.")
-    ] = False,
-) -> None:
-    """Remove items for good. Their space is freed by `compact`.
-
-    If an id is not in the table, nothing is removed.
-    """
-    with failing(), opened(folder) as table:
-        texts = [*(ids or []), *([] if file is None else read_ids(file))]
-        if not texts:
-            raise ValueError("give what to remove: ids, or --ids FILE")
-        try:
-            found = find_ids(table, texts, missing_ok=missing_ok)
-        except KeyError as error:
-            raise KeyError(f"{error.args[0]}. Nothing was removed (see --missing-ok)") from None
-        table.remove(found)
-        items = "item" if len(found) == 1 else "items"
-        say(f"{len(found):,} {items} removed, {len(table):,} left.")
+    "Many: `hashstream table remove photos --ids gone.npy --missing-ok`\n\n"
+    """By a filter: `hashstream table remove photos --where '{"tenant": "a"}'`"""
+)(remove)
 
 
 @table_app.command(

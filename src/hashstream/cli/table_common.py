@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import signal
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -21,9 +22,9 @@ from hashstream.table import HashTable, TableError, files
 from hashstream.terminal import load_with_bar
 
 __all__ = [
-    "ERRORS", "Durability", "DurabilityOption", "FeatureColumns", "Folder", "IdColumn", "LabelColumn", "NoHeader",
-    "PolicyOption", "Text", "failing", "file_sizes", "open_source", "opened", "refreshed", "stopping",
-    "to_store", "work_bar",
+    "ERRORS", "Durability", "DurabilityOption", "FeatureColumns", "FieldOption", "Folder", "IdColumn", "LabelColumn",
+    "NoHeader", "PolicyOption", "Text", "WhereOption", "failing", "file_sizes", "open_source", "opened", "refreshed",
+    "stopping", "to_store", "where_of", "work_bar",
 ]  # fmt: skip
 
 
@@ -69,6 +70,25 @@ NoHeader = Annotated[
 Text = Annotated[
     bool, typer.Option("--text", help="Ids and labels are text, even if they look like whole numbers.")
 ]
+FieldOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--field",
+        metavar="NAME:TYPE",
+        help="Declare a field, which items can be filtered by: str, int, float, bool, datetime or list (of strings). "
+        "May be repeated.",
+    ),
+]
+WhereOption = Annotated[
+    str | None,
+    typer.Option(
+        "--where",
+        metavar="JSON",
+        help="""Only items that match a filter, such as '{"tenant": "a", "price": {"$lt": 10}}'. Fields, `id` and """
+        "`label` are compared by $eq, $ne, $lt, $lte, $gt, $gte, $in, $nin and $exists, and joined by $and, $or and "
+        "$not.",
+    ),
+]
 PolicyOption = Annotated[
     str | None,
     typer.Option(
@@ -90,6 +110,10 @@ DurabilityOption = Annotated[
     ),
 ]
 
+RIGHT_FORM = (
+    """Write it as --where '{"tenant": "a", "price": {"$lt": 10}}': names and text in double quotes, the whole in """
+    "single ones"
+)
 PIECES = 20  # of a refresh: how often the bar moves, and the number of commits
 
 ERRORS = (datasets.DatasetError, TableError, DivergenceError, ValueError, TypeError, OSError)
@@ -100,6 +124,19 @@ def open_source(name: str, *, quiet: bool = False, **columns: Any) -> RowSource:
     """`files.open_source`, with a bar while a data set is loaded. quiet : without one."""
     load = datasets.load if quiet else partial(load_with_bar, console=console)
     return files.open_source(name, load=load, **columns)
+
+
+def where_of(text: str | None) -> dict[str, Any] | None:
+    """The filter of --where; ValueError shows the right form."""
+    if text is None:
+        return None
+    try:
+        found = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"--where {text} is not JSON ({error}). {RIGHT_FORM}") from None
+    if not isinstance(found, dict):
+        raise ValueError(f"--where {text} is not a JSON object. {RIGHT_FORM}")
+    return found
 
 
 def to_store(policy: str | None, durability: Durability | None) -> dict[str, Any]:

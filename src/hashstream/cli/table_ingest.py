@@ -17,6 +17,7 @@ from hashstream.cli.table_common import (
     ERRORS,
     DurabilityOption,
     FeatureColumns,
+    FieldOption,
     Folder,
     IdColumn,
     LabelColumn,
@@ -31,6 +32,7 @@ from hashstream.cli.table_common import (
     work_bar,
 )
 from hashstream.table import HashTable, Progress, Tally
+from hashstream.table.field_text import parse_fields
 from hashstream.terminal import seconds
 
 __all__ = ["ingest"]
@@ -48,6 +50,16 @@ def ingest(
     id: IdColumn = None,
     label: LabelColumn = None,
     features: FeatureColumns = None,
+    field: FieldOption = None,
+    payload: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--payload",
+            metavar="COLUMN",
+            help="A column that is stored in the payload of the items, or a pattern such as `meta_*`; '*' is all that "
+            "are nothing else. May be repeated.",
+        ),
+    ] = None,
     batch: Annotated[
         int,
         typer.Option(min=1, help="Rows that are learned and made durable at a time: all of them or none."),
@@ -64,9 +76,7 @@ def ingest(
     ] = None,
     no_learn: Annotated[
         bool,
-        typer.Option(
-            "--no-learn", help="Store the rows, encoded with the current functions; no labels needed."
-        ),
+        typer.Option("--no-learn", help="Store the rows without labels, encoded with the current functions."),
     ] = False,
     resume: Annotated[
         bool,
@@ -90,21 +100,32 @@ def ingest(
 ) -> None:
     """Learn from the rows of files and store them, while others search.
 
-    Rows whose label is empty are stored, and not learned from.
+    Rows without a label are stored, and not learned from; `hashstream table label` gives them one later.
+
+    Columns (in .npz arrays) that are called like a field of the table are stored as that field. In text, an empty cell
+    is a missing value; bool is true, false, yes, no, 1 or 0; datetime is ISO 8601; a list is a JSON array, or strings
+    separated by "|" or ";".
 
     Files of any size are read in pieces. Each batch is durable once it is stored. Interrupted by Ctrl-C or a crash,
-    the same command continues: a row that is already stored with the same features and label is skipped; one that has
-    changed replaces what is stored. If files have several rows of one id, the last one stays, and the earlier ones
-    count as changes: the same command learns from all of them again, unless --resume is given.
+    the same command continues: a row that is already stored with the same features, label, fields and payload is
+    skipped; one that has changed replaces what is stored. If files have several rows of one id, the last one stays, and
+    the earlier ones count as changes: the same command learns from all of them again, unless --resume is given.
     """
     with failing(), opened(folder, **to_store(policy, durability)) as table:
         dtype = getattr(table.hasher, "dtype_", np.float64 if double else np.float32)
+        new = parse_fields(field or [])
         sources = [
             open_source(
-                file, id=id, label=label, features=features, header=not no_header, text=text, dtype=dtype
+                file, id=id, label=label, features=features, fields={**table.fields, **new}, payload=payload or (),
+                header=not no_header, text=text, dtype=dtype,
             )
             for file in files
-        ]
+        ]  # fmt: skip
+        for name in new:
+            if name not in table.fields and not any(name in source.fields for source in sources):
+                raise ValueError(f"--field {name}:{new[name]}: no file has a column {name!r}")
+        table.declare(new)
+        seen = table.stats().n_seen
         start, steps = time.perf_counter(), Steps(table, folder)
         if refresh is None and policy is not None:
             refresh = False
@@ -119,6 +140,8 @@ def ingest(
         except ERRORS as error:
             fail(f"{error}\nStopped {steps.place()}")
         _tell(tally, table, folder, time.perf_counter() - start)
+        if not no_learn and table.stats().n_seen == seen and tally.new + tally.replaced:
+            say("None of these rows has a label (--label), so nothing was learned from them.")
 
 
 class Stopped(Exception):

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 import time
+from enum import StrEnum
 from itertools import islice
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import numpy as np
 import typer
@@ -22,22 +23,43 @@ from hashstream.cli.table_common import (
     LabelColumn,
     NoHeader,
     Text,
+    WhereOption,
     failing,
     open_source,
     opened,
+    where_of,
     work_bar,
 )
 from hashstream.datasets.rows import ArrayRows, RowSource
 from hashstream.hashers.labels import as_labels
 from hashstream.table import HashTable
-from hashstream.table.answers import ANSWER_FILES, Answers
+from hashstream.table.answers import ANSWER_FILES, Answers, cell_text
 from hashstream.table.files import check_file_rows
 from hashstream.table.id_text import find_ids
 from hashstream.terminal import seconds
 
+
+class Metric(StrEnum):
+    """Distances between features."""
+
+    cosine = "cosine"
+    dot = "dot"
+    euclidean = "euclidean"
+
+
+class Compare(StrEnum):
+    """Functions that encode a query for codes of older versions."""
+
+    auto = "auto"
+    like = "like"
+    current = "current"
+
+
+INCLUDED = ("labels", "fields", "payloads")
 AT_ONCE = 1000  # queries
 SHOWN = 20  # queries whose answers are printed
 WIDEST = 10  # answers per query in the printed table
+LONGEST = 60  # characters of a field or a payload there
 
 
 def search(
@@ -60,6 +82,35 @@ def search(
             "the scale of bits, but not whole numbers.",
         ),
     ] = False,
+    where: WhereOption = None,
+    rescore: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            help="Rank this many of the nearest by code again by their features, and print those distances.",
+        ),
+    ] = None,
+    metric: Annotated[
+        Metric | None,
+        typer.Option(
+            help="Distance of --rescore: 1 - cosine, minus the dot product, or Euclidean; cosine by default.",
+            show_default=False,
+        ),
+    ] = None,
+    compare: Annotated[
+        Compare,
+        typer.Option(
+            help="How queries are compared with codes of older versions. like: encoded by the functions of each "
+            "version. current: by the current ones only. auto: as was better on the table's sample, see `stats`."
+        ),
+    ] = Compare.auto,
+    offset: Annotated[int, typer.Option(min=0, help="Leave out this many of the nearest: for pages.")] = 0,
+    include: Annotated[
+        str,
+        typer.Option(
+            metavar="NAMES", help="Print `fields` or `payloads` of the items, or both, separated by a comma."
+        ),
+    ] = "",
     like: Annotated[
         str | None,
         typer.Option(metavar="ID[,ID...]", help="Search for items like stored ones, instead of a file."),
@@ -71,11 +122,15 @@ def search(
         Path | None,
         typer.Option(
             help="Write the answers to a file. .csv: query,rank,id,distance,label. .npz: queries, ids, distances, "
-            "labels and, with --radius, offsets."
+            "labels and, with --radius, offsets. What is included follows, fields by their names."
         ),
     ] = None,
     as_json: Annotated[
-        bool, typer.Option("--json", help="Print one JSON object per query: query, ids, distances, labels.")
+        bool,
+        typer.Option(
+            "--json",
+            help="Print one JSON object per query: query, ids, distances, labels; fields and payloads if included.",
+        ),
     ] = False,
     id: IdColumn = None,
     label: LabelColumn = None,
@@ -93,17 +148,28 @@ def search(
             raise ValueError("give what to search for: a file of QUERIES, or --like ID")
         if radius is not None and asymmetric:
             raise ValueError("--radius counts bits that differ, --asymmetric weighs them: choose one of them")
+        if radius is not None and (rescore is not None or offset):
+            raise ValueError("--rescore and --offset are for the k nearest: they do not go with --radius")
+        if metric is not None and rescore is None:
+            raise ValueError(f"--metric {metric.value} is for --rescore N: give both")
         if out is not None and out.suffix.lower() not in ANSWER_FILES:
             raise ValueError(f"--out {out} ends in {out.suffix or 'nothing'}: it must be .csv or .npz")
         if queries is None:
             source = _stored(table, folder, like or "")
         else:
             source = open_source(
-                queries, id=id, label=label, features=features, header=not no_header, text=text, quiet=as_json,
-                dtype=getattr(table.hasher, "dtype_", np.float32),
+                queries, id=id, label=label, features=features, fields=table.fields, header=not no_header, text=text,
+                quiet=as_json, dtype=getattr(table.hasher, "dtype_", np.float32),
             )  # fmt: skip
         quiet = as_json or first is not None
-        answers, labels, taken = _ask(table, source, k, radius, asymmetric, first, quiet=quiet)
+        filtered = where_of(where)
+        how: dict[str, Any] = {"where": filtered, "compare": compare.value, "include": _included(include)}
+        if radius is None:
+            how |= {"k": k, "asymmetric": asymmetric, "offset": offset, "rescore": rescore}
+            how["metric"] = (metric or Metric.cosine).value
+        else:
+            how["radius"] = radius
+        answers, labels, taken = _ask(table, source, how, first, quiet=quiet)
         if out is not None:
             answers.save(out)
         if as_json:
@@ -113,8 +179,8 @@ def search(
             say(f"{folder} is empty: fill it with `hashstream table ingest {folder} FILE`")
             return
         if out is None:
-            _show(answers)
-        _tell(table, answers, labels, taken)
+            _show(answers, decimals=4 if rescore is not None else 1)
+        _tell(table, answers, labels, taken, filtered)
         if out is not None:
             say(f"Written to {out}")
 
@@ -131,17 +197,23 @@ def _stored(table: HashTable, folder: Path, like: str) -> RowSource:
     return ArrayRows("the table", items.features, items.ids, y, dtype=items.features.dtype)
 
 
+def _included(include: str) -> tuple[str, ...]:
+    """The parts of --include, and labels in any case."""
+    names = [name.strip() for name in include.split(",") if name.strip()]
+    for name in names:
+        if name not in INCLUDED:
+            raise ValueError(f"--include {name}: choose from fields and payloads, as in fields,payloads")
+    return tuple(dict.fromkeys(("labels", *names)))
+
+
 def _ask(
-    table: HashTable,
-    source: RowSource,
-    k: int,
-    radius: int | None,
-    asymmetric: bool,
-    first: int | None,
-    *,
-    quiet: bool,
+    table: HashTable, source: RowSource, how: dict[str, Any], first: int | None, *, quiet: bool
 ) -> tuple[Answers, np.ndarray | None, float]:
-    """The answers, the labels of the queries, and the seconds that searching took."""
+    """The answers, the labels of the queries, and the seconds that searching took.
+
+    how : the arguments of the search, `radius` among them for one within a radius.
+    """
+    search = table.search_radius if "radius" in how else table.search
     parts: list[Answers] = []
     labels: list[np.ndarray] = []
     taken, left = 0.0, first
@@ -151,11 +223,7 @@ def _ask(
             check_file_rows(source, rows)
             Q = rows.X[:left]
             clock = time.perf_counter()
-            found = (
-                table.search(Q, k, asymmetric=asymmetric, include=("labels",))
-                if radius is None
-                else table.search_radius(Q, radius, include=("labels",))
-            )
+            found = search(Q, **how)
             taken += time.perf_counter() - clock
             names = np.arange(rows.first, rows.first + len(Q)) if rows.ids is None else rows.ids[: len(Q)]
             parts.append(Answers.of(names, found))
@@ -170,9 +238,51 @@ def _ask(
     return Answers.joined(parts), np.concatenate(labels) if labels else None, taken
 
 
-def _show(answers: Answers) -> None:
-    """Print a block per query: ids, distances and labels below one another, the nearest first."""
+def _show(answers: Answers, decimals: int) -> None:
+    """Print a block per query, the nearest first. decimals : of distances that are not whole numbers."""
     shown = list(islice(answers.records(), SHOWN))
+    if answers.fields is None and answers.payloads is None:
+        _show_columns(shown, decimals)
+    else:
+        _show_rows(shown, decimals)
+    if len(answers) > SHOWN:
+        say(f"... and {len(answers) - SHOWN:,} more queries: --out FILE or --json for all.")
+
+
+def _distance(distance: float, decimals: int) -> str:
+    return f"{distance:.{decimals}f}" if isinstance(distance, float) else str(distance)
+
+
+def _show_rows(shown: list[dict[str, Any]], decimals: int) -> None:
+    """A row per item that was found, with its fields and payload."""
+    for one in shown:
+        nothing = "" if one["ids"] else ": nothing found"
+        console.print(f"[bold]query {escape(str(one['query']))}[/]{nothing}", highlight=False)
+        if nothing:
+            continue
+        grid = Table(box=None, padding=(0, 2, 0, 0))
+        columns = {"id": one["ids"], "distance": [_distance(d, decimals) for d in one["distances"]]}
+        if any(label is not None for label in one["labels"]):
+            columns["label"] = one["labels"]
+        columns |= one.get("fields", {})
+        if "payloads" in one:
+            columns["payload"] = one["payloads"]
+        for name in columns:
+            grid.add_column(escape(name), style="bold blue" if name == "id" else "")
+        for row in list(zip(*columns.values(), strict=True))[:WIDEST]:
+            grid.add_row(*(escape(_short(value)) for value in row))
+        console.print(grid, highlight=False)
+        if len(one["ids"]) > WIDEST:
+            say(f"and {len(one['ids']) - WIDEST:,} more")
+
+
+def _short(value: Any) -> str:
+    text = str(cell_text(value))
+    return text if len(text) <= LONGEST else f"{text[: LONGEST - 3]}..."
+
+
+def _show_columns(shown: list[dict[str, Any]], decimals: int) -> None:
+    """Ids, distances and labels below one another."""
     widest = min(WIDEST, max(len(one["ids"]) for one in shown))
     grid = Table(box=None, show_header=False, padding=(0, 2, 0, 0))
     grid.add_column(style="bold")
@@ -181,7 +291,7 @@ def _show(answers: Answers) -> None:
         grid.add_column(justify="right")
     for one in shown:
         ids, labels = one["ids"], one["labels"][:WIDEST]
-        far = [f"{d:.1f}" if isinstance(d, float) else str(d) for d in one["distances"][:WIDEST]]
+        far = [_distance(d, decimals) for d in one["distances"][:WIDEST]]
         cells = [f"[bold blue]{escape(str(item))}[/]" for item in ids[:WIDEST]]
         more = f"and {len(ids) - WIDEST:,} more" if len(ids) > WIDEST else ""
         cells += [*[""] * (widest - len(cells)), more]
@@ -191,13 +301,14 @@ def _show(answers: Answers) -> None:
         if any(label is not None for label in one["labels"]):
             grid.add_row("", "label", *("" if label is None else escape(str(label)) for label in labels))
     console.print(grid, highlight=False)
-    if len(answers) > SHOWN:
-        say(f"... and {len(answers) - SHOWN:,} more queries: --out FILE or --json for all.")
 
 
-def _tell(table: HashTable, answers: Answers, labels: np.ndarray | None, taken: float) -> None:
+def _tell(
+    table: HashTable, answers: Answers, labels: np.ndarray | None, taken: float, where: dict[str, Any] | None
+) -> None:
     q = len(answers)
-    line = f"{q:,} {'query' if q == 1 else 'queries'} against {len(table):,} items in {seconds(taken)}"
+    some = "" if where is None else f"{table.count(where):,} of "
+    line = f"{q:,} {'query' if q == 1 else 'queries'} against {some}{len(table):,} items in {seconds(taken)}"
     if labels is not None and any(label is not None for label in answers.labels):
         hits, pairs = answers.sharing(labels)
         if pairs:

@@ -25,7 +25,7 @@ def stats(
     folder: Folder,
     as_json: Annotated[bool, typer.Option("--json", help="The same figures as one JSON object.")] = False,
 ) -> None:
-    """Print items, versions in use, staleness, signs of drift, settings, bytes and files.
+    """Print items, fields, versions in use, staleness, signs of drift, settings, bytes and files.
 
     Works while another process writes. Signs of drift are measured on the table's sample; a figure for which there is
     too little data is reported as such.
@@ -34,6 +34,8 @@ def stats(
         found = table.stats()
         if as_json:
             facts = {"method": type(table.hasher).__name__, **asdict(found), "files": file_sizes(folder)}
+            facts["fields"] = table.fields
+            facts["comparison"]["reason"] = _reason(found)
             print(json.dumps(facts, indent=2))
         else:
             console.print(_page(table, found, folder), highlight=False)
@@ -57,6 +59,7 @@ def _page(table: HashTable, found: TableStats, folder: Path) -> Table:
         "table": escape(str(folder)),
         "method": f"{type(hasher).__name__}, {hasher.n_bits} bits, has learned from {found.n_seen:,} rows",
         "items": f"[bold blue]{found.n_items:,}[/]{gone}",
+        "fields": escape(", ".join(f"{name} ({kind})" for name, kind in table.fields.items())) or "none",
         "commits": f"{found.commits:,}",
         "settings": f"policy {escape(str(settings.policy))}, durability {settings.durability}",
     })  # fmt: skip
@@ -66,7 +69,9 @@ def _page(table: HashTable, found: TableStats, folder: Path) -> Table:
             f"[bold blue]{found.stale:.1%}[/] of the codes are of older versions; the mean code is "
             f"{found.updates_behind:.1f} updates old, the oldest {found.most_updates_behind}"
         )
-    section({"versions in use": _versions(found), "stale": stale})
+    choice = {"like": "like with like", "current": "by the current functions"}[found.comparison.choice]
+    compared = f"{choice} [dim]({_reason(found)})[/]"
+    section({"versions in use": _versions(found), "stale": stale, "compared": compared})
     section(_drift(found))
     per_item = found.memory_bytes / max(1, found.n_items)
     section({
@@ -77,6 +82,12 @@ def _page(table: HashTable, found: TableStats, folder: Path) -> Table:
     if found.background_error:
         section({"[red]background[/]": escape(found.background_error)})
     return page
+
+
+def _reason(found: TableStats) -> str:
+    """Why queries are compared with codes of older versions as they are."""
+    measured = found.comparison.rows > 0
+    return found.comparison.reason if measured else "not measured yet: that needs codes of several versions"
 
 
 def _versions(found: TableStats) -> list[str]:
