@@ -2,7 +2,8 @@
 
 Every ratio is of one run, both sides in turn, BLAS on one thread. Ingest, refresh and latency work on a folder that
 syncs (durability="full"), below the folder for temporary files: on a disk, if the result is to mean anything. Files are
-in the page cache. `table_ingest.py`, `table_size.py` and `table_latency.py` say what they measure.
+in the page cache. `table_ingest.py`, `table_filters.py`, `table_calls.py`, `table_size.py` and `table_latency.py` say
+what they measure.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 import hashstream as hs
-from benchmarks import table_ingest, table_latency, table_size
+from benchmarks import table_calls, table_filters, table_ingest, table_latency, table_size
 from benchmarks.harness import Ratio, console, in_turn, machine, show
 from benchmarks.table_stream import clustered, filled
 from hashstream import hamming
@@ -47,6 +48,8 @@ def main(quick: bool = False) -> bool:
                     f"Search, {n:,} codes of {BITS} bits, top-10, {versions} version{'s' * (versions > 1)}"
                 )
                 met &= show(title, search(table, quick, versions))
+        met &= show(f"Filters, {n:,} codes of {BITS} bits", table_filters.ratios(n, quick))
+        met &= show("Fields, feedback, many writers", table_calls.ratios(folder, quick))
         met &= show("Latency of a search", table_latency.ratios(folder, n, quick))
         met &= show("Memory, and opening", table_size.ratios(folder, quick))
     console.print(f"{time.perf_counter() - started:.0f} s in all")

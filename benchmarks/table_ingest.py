@@ -40,7 +40,7 @@ def ratios(folder: Path, quick: bool) -> list[Ratio]:
                     f"{n:,} x {D} in batches of {size}, {name}",
                     ("ingest", table / n_batches),
                     ("learn, write, fsync", alone / n_batches),
-                    at_most=None if quick else 1.5,
+                    at_most=None if quick else 1.6,
                 )
             )
     return found
