@@ -8,6 +8,7 @@ together are stored in one commit.
 from __future__ import annotations
 
 import threading
+import time
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
@@ -25,6 +26,8 @@ from hashstream.table.state.columns import FieldColumn, field_column
 __all__ = ["Call", "Writer", "do_calls"]
 
 MOST_ROWS = 10_000  # of a commit
+PATIENCE, LONGEST = 0.2, 2e-3  # share of the time of the last commit, and seconds, that others are waited for
+NAP = 1e-4  # seconds between two looks
 
 Kind = Literal["ingest", "add", "label"]
 
@@ -72,6 +75,7 @@ class Writer:
         self._waiting: deque[Call] = deque()
         self._leading: Any = threading.RLock()  # it knows who leads, whatever was interrupted
         self._led: list[Call] = []  # by the thread that leads
+        self._last = 0, 0.0  # calls that were done at once the last time, and seconds
 
     def ingest(
         self,
@@ -124,12 +128,24 @@ class Writer:
     def _lead(self, mine: Call) -> None:
         """Do the calls that are waiting, and let one of those lead that have come meanwhile."""
         if not mine.done:
+            self._gather()
+            clock = time.perf_counter()
             while self._waiting:
                 self._led.append(self._waiting[0])  # first: a call that was interrupted here is known
                 self._waiting.popleft()
             self._led = [call for call in self._led if not call.done]
             self._do_all(self._led)
+            self._last = len(self._led), time.perf_counter() - clock
         self._step_down()
+
+    def _gather(self) -> None:
+        """Where several threads write, wait a moment for those whose calls have just been done: they are likely to be
+        back soon, and a commit more would cost all of them more."""
+        calls, seconds = self._last
+        expected = calls + len(self._waiting)
+        end = time.perf_counter() + min(PATIENCE * seconds, LONGEST)
+        while calls > 1 and len(self._waiting) < expected and time.perf_counter() < end:
+            time.sleep(NAP)
 
     def _step_down(self, error: BaseException | None = None) -> None:
         """Let another thread lead, if this one does. error : of all calls that are not done. Interrupted, it may be
