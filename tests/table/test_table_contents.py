@@ -305,3 +305,16 @@ def test_filters_by_numbers_that_no_float_holds() -> None:
             ({"id": {"$gt": 0.5}}, [2**53, 2**53 + 1, 2**63 - 1]),
         ):
             assert table.ids(where).tolist() == wanted, where
+
+
+def test_a_payload_may_not_be_too_deep() -> None:
+    """It has to be read again from any depth of the stack."""
+    deep: list[Any] = []
+    for _ in range(150):
+        deep = [deep]
+    wide: dict[str, Any] = {"wide": [[]] * 500}
+    with HashTable.open(None, hs.LSH(8, random_state=0)) as table:
+        table.add([1], X[:1], payloads=[wide])
+        with pytest.raises(ValueError, match=r"payloads\[1\] is nested more than 100 deep"):
+            table.add([2, 3], X[:2], payloads=[wide, {"deep": deep}])
+        assert (len(table), table.get([1]).payloads) == (1, [wide])

@@ -22,6 +22,7 @@ from hashstream.table.state.state import State
 __all__ = ["IdsLike", "Incoming", "PayloadsLike", "check_incoming", "check_labels"]
 
 MAX_PAYLOAD = 1 << 20  # characters of JSON
+MAX_DEPTH = 100  # of objects and lists within one another: what is written has to be read again, in any thread
 
 IdsLike = ArrayLike | Sequence[int] | Sequence[str]
 PayloadsLike = Sequence[Mapping[str, Any] | None]
@@ -141,5 +142,16 @@ def _as_texts(payloads: Sequence[Mapping[str, Any] | None], n: int) -> list[str 
             raise ValueError(
                 f"payloads[{row}] takes {len(text):,} characters of JSON, more than {MAX_PAYLOAD:,}"
             )
+        if text.count("{") + text.count("[") > MAX_DEPTH and _depth(payload) > MAX_DEPTH:
+            raise ValueError(f"payloads[{row}] is nested more than {MAX_DEPTH} deep")
         texts.append(text)
     return texts
+
+
+def _depth(value: Any) -> int:
+    """How many objects and lists lie within one another."""
+    level, depth = [value], 0
+    while level := [one for one in level if isinstance(one, (Mapping, list, tuple))]:
+        depth += 1
+        level = [part for one in level for part in (one.values() if isinstance(one, Mapping) else one)]
+    return depth

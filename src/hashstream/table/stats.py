@@ -278,8 +278,8 @@ def mean_average_precision(far: np.ndarray, slots: np.ndarray, labels: np.ndarra
     # Distance, place and whether it is a hit in one number: sorting those is much faster than an argsort, and fastest
     # where 32 bits are enough for them.
     size = 2 * len(slots)
-    narrow = np.int32 if size * (NOT_THERE + 1) < 1 << 31 else np.int64
-    words = np.sort(far.astype(narrow) * narrow(size) + (place << 1).astype(narrow) + related, axis=1)
+    words = far * size + (place << 1) + related
+    words = np.sort(words.astype(np.int32) if size * (NOT_THERE + 1) < 1 << 31 else words, axis=1)
     hits = (words & 1).astype(bool)
     found = np.cumsum(hits, axis=1)
     asked = found[:, -1] > 0

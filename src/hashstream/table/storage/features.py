@@ -103,9 +103,14 @@ class Segments(ABC):
         order = np.argsort(rows, kind="stable")
         rows, at = rows[order], at[order]
         near, most = max(1, NEAR_BYTES // self.stride), max(BLOCK_ROWS, BLOCK_BYTES // self.stride)
+        places, lows = at.tolist(), rows.tolist()
         for first, last in _stretches(rows, near, most):
-            low = int(rows[first])
-            found = self._rows(segment, low, int(rows[last - 1]) + 1)
+            low = lows[first]
+            if last - first == 1:  # as nearly always where rows are far apart: straight to its place
+                place = places[first]
+                out[place] = self._rows(segment, low, low + 1, out[place : place + 1])[0]
+                continue
+            found = self._rows(segment, low, lows[last - 1] + 1)
             out[at[first:last]] = found[rows[first:last] - low]
 
     @staticmethod
@@ -128,6 +133,6 @@ def _stretches(rows: np.ndarray, near: int, most: int) -> Iterator[tuple[int, in
     first = 0
     for end in (*ends.tolist(), len(rows)):
         while first < end:
-            stop = min(end, int(np.searchsorted(rows, rows[first] + most)))
+            stop = end if end - first == 1 else min(end, int(np.searchsorted(rows, rows[first] + most)))
             yield first, stop
             first = stop
