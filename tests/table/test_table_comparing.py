@@ -170,3 +170,16 @@ def test_another_word_is_refused() -> None:
                 assert len(table.search_radius(X[:1], 8, compare=right).ids) == (0 if empty else 20)  # type: ignore[arg-type]
             if empty:
                 table.ingest(range(20), X, y)
+
+
+def test_labels_of_stored_items_are_measured_too() -> None:
+    """All items have codes of the initial functions, and the current ones are others."""
+    stream = hs.datasets.Stream(900, 24, 4, seed=0)
+    X, y = stream.rows(0, 900)
+    with HashTable.open(None, hs.FCOH(16, random_state=0), policy=Never()) as table:
+        table.ingest(range(900), X)
+        assert table.stats().comparison.like is None
+        table.label(range(900), y)
+        assert len(table.stats().versions) == 1
+        assert table.stats().comparison.like is not None
+        assert table.stats().comparison.current is not None

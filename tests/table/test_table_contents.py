@@ -285,7 +285,9 @@ def test_pages_and_what_is_included_are_checked() -> None:
             if not calls:
                 table.ingest(range(4), X[:4], Y[:4])
         assert table.remove(where={"id": 9}) == 0
-        assert table.remove(where={}) == 4
+        with pytest.raises(ValueError, match="an empty filter would remove every item"):
+            table.remove(where={})
+        assert table.remove(where={"id": {"$exists": True}}) == 4
 
 
 def test_filters_by_numbers_that_no_float_holds() -> None:

@@ -90,9 +90,11 @@ def test_some_candidates_are_the_nearest_by_code(metric: Any) -> None:
     Q = rows(np.random.default_rng(1), 3)[0]
     with opened() as table:
         table.ingest(range(N), X, y)
-        for k, rescore, offset in ((3, 12, 0), (3, 12, 4), (8, 3, 0), (8, 3, 2)):
+        whole = table.search(Q, 12, rescore=12, metric=metric).ids
+        for k, rescore, offset in ((3, 12, 0), (3, 12, 4), (8, 12, 4)):
             found = table.search(Q, k, rescore=rescore, metric=metric, offset=offset)
-            candidates = table.search(Q, max(rescore, k + offset)).ids
+            assert found.ids.tolist() == whole[:, offset : offset + k].tolist()  # pages of one ranking
+            candidates = table.search(Q, rescore).ids
             assert found.ids.shape == (3, k)
             for i, q in enumerate(Q):
                 kept = {one: X[one] for one in candidates[i].tolist()}

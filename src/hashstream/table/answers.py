@@ -167,7 +167,7 @@ class Answers:
         found = {"ids": self.ids, "distances": self.distances}
         if None not in self.labels:
             found["labels"] = np.array(self.labels)
-        taken = {"queries", "ids", "distances", "labels", "offsets", "payloads"}
+        taken = {"queries", "ids", "distances", "labels", "offsets", "payloads", "file", "allow_pickle"}
         for name, values in (self.fields or {}).items():
             found[f"field.{name}" if name in taken else name] = _array(values)
         if self.payloads is not None:

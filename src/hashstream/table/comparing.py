@@ -28,7 +28,8 @@ def is_due(state: State) -> bool:
     """Whether to measure again: there are several versions, and enough was learned since."""
     before = state.comparison.rows
     rows = state.model.n_seen - before
-    return rows >= min(MOST_ROWS, max(LEAST_ROWS, before)) and len(state.view.versions) > 1
+    several = len({*state.view.versions, state.view.newest}) > 1
+    return several and rows >= min(MOST_ROWS, max(LEAST_ROWS, before))
 
 
 def compared(state: State) -> Comparison:

@@ -22,7 +22,9 @@ from hashstream.table.state.state import State
 __all__ = ["IdsLike", "Incoming", "PayloadsLike", "check_incoming", "check_labels"]
 
 MAX_PAYLOAD = 1 << 20  # characters of JSON
-MAX_DEPTH = 100  # of objects and lists within one another: what is written has to be read again, in any thread
+MAX_DEPTH = (
+    100  # of objects and lists within one another: what is written has to be read again, in any thread
+)
 
 IdsLike = ArrayLike | Sequence[int] | Sequence[str]
 PayloadsLike = Sequence[Mapping[str, Any] | None]

@@ -69,7 +69,7 @@ class Readable(Guarded):
         Q : (q, d) features.
         where : a filter, such as {"tenant": "a", "price": {"$lt": 10}}: only items that match are searched.
         rescore : rank so many of the nearest by code again by the features that the table keeps, and return their
-            distances: 1 - cosine, minus the dot product, or Euclidean, as `metric` says.
+            distances: 1 - cosine, minus the dot product, or Euclidean, as `metric` says. At least k + offset.
         compare : how a query is compared with codes of older versions. "like": encoded by the functions of each
             version. "current": encoded by the current functions only. "auto": as was better on the table's labelled
             sample, see `stats().comparison`.
@@ -79,7 +79,7 @@ class Readable(Guarded):
         include : any of "labels", "fields" and "payloads", of what was found.
 
         Returns distances (q, m), uint16 (float64 where asymmetric or rescored), and ids (q, m), int64 or object holding
-        str, with m = min(k, items in the table): narrower arrays where there are fewer than k.
+        str, with m = min(k, items that match): narrower arrays where there are fewer than k.
         """
         check_count("k", k, 1)
         check_count("offset", offset, 0)
@@ -136,10 +136,14 @@ class Readable(Guarded):
         if rescore is None:
             return int(most)
         check_count("rescore", rescore, 1)
+        if most > rescore:
+            raise ValueError(
+                f"rescore must be at least k + offset, {most} here, not {rescore}: so many are ranked again"
+            )
         self._refuse_if_forked()
         if not self._storage.keep_features:
             raise TableError("this table keeps no features (keep_features=False), so it cannot rescore")
-        return max(int(most), int(rescore))
+        return int(rescore)
 
     @inside
     def _rescored(

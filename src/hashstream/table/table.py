@@ -377,6 +377,8 @@ class HashTable(Readable):
         if (ids is None) == (where is None):
             raise ValueError("remove needs ids, or where=, and not both")
         if where is not None:
+            if not where:
+                raise ValueError('an empty filter would remove every item: {"id": {"$exists": True}} does')
             slots = self._matching(where, state).slots()
         else:
             with self._publish:

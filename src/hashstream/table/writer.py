@@ -97,9 +97,10 @@ class Writer:
         *,
         fields: Mapping[str, Any] | None = None,
         payloads: PayloadsLike | None = None,
+        learn: bool = False,
     ) -> None:
         """As `HashTable.add`."""
-        self._do(Call("add", (ids, X, y), {"fields": fields, "payloads": payloads}))
+        self._do(Call("ingest" if learn else "add", (ids, X, y), {"fields": fields, "payloads": payloads}))
 
     def label(self, ids: IdsLike, y: LabelsLike) -> None:
         """As `HashTable.label`, which also tells how many labels were new."""
@@ -108,7 +109,7 @@ class Writer:
     def _do(self, call: Call) -> None:
         if self._leading._is_owned():
             raise TableError(
-                "the handler of a signal cannot write in the middle of a call of the same writer"
+                "a call of this writer is under way in this thread: on_commit and handlers of signals cannot write"
             )
         call.rows = self._check(call)  # here: while another thread syncs, this one has the time
         try:

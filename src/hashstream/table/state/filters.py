@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-import operator
-from collections.abc import Callable, Mapping
+import os
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,20 +14,16 @@ from hashstream.table.state.column_base import shown
 from hashstream.table.state.filter_cache import MaskCache
 from hashstream.table.state.ids import Column, IntColumn
 from hashstream.table.state.matching import Matching
+from hashstream.table.state.number_columns import COMPARISONS
 from hashstream.table.state.state import State
 from hashstream.table.state.view import View
 from hashstream.table.state.where import ColumnLike, parse_where
 
 __all__ = ["Filters", "IdValues"]
 
-MOST = 64  # filters whose matching items are kept for one view
-
-COMPARED: dict[str, Callable[[Any, Any], Any]] = {
-    "lt": operator.lt,
-    "lte": operator.le,
-    "gt": operator.gt,
-    "gte": operator.ge,
-}
+MOST = 64  # filters whose matching items are kept for one view, and ...
+MOST_BYTES = 1 << 27  # ... their masks
+ORDERS = ("lt", "lte", "gt", "gte")
 
 
 @dataclass(frozen=True)
@@ -51,20 +47,21 @@ class IdValues:
         wanted = (operand,) if op == "eq" else operand
         if isinstance(self.column, IntColumn):
             ids = self.column.arrays()["ids"][first:last]
-            if op in COMPARED:
+            if op in ORDERS:
                 if isinstance(operand, float) and math.isfinite(operand):  # or ids become floats, rounded
                     operand = math.ceil(operand) if op in ("lt", "gte") else math.floor(operand)
-                return np.asarray(COMPARED[op](ids, operand))
+                return np.asarray(COMPARISONS[op](ids, operand))
             whole = [int(one) for one in wanted if one == one // 1 and -(1 << 63) <= one < 1 << 63]
             return np.isin(ids, np.array(whole, np.int64)) if len(whole) != 1 else np.asarray(ids == whole[0])
-        if op in COMPARED:
+        if op in ORDERS:
             ids = self.column.take(np.arange(first, last))
-            return np.array([COMPARED[op](one, operand) for one in ids], bool)
+            return np.array([COMPARISONS[op](one, operand) for one in ids], bool)
         names = np.empty(len(wanted), object)
         names[:] = wanted
         found = np.isin(self.column.hashes(first, last), self.column.hash_of(names))
         at = np.flatnonzero(found)  # few: those, and ids of an equal hash
-        found[at] = [one in set(wanted) for one in self.column.take(first + at)]
+        among = set(wanted)
+        found[at] = [one in among for one in self.column.take(first + at)]
         return found
 
 
@@ -75,9 +72,12 @@ class Filters:
     def __init__(self) -> None:
         self._masks = MaskCache()
         self._held: tuple[View | None, dict[str, Matching]] = None, {}
+        self._process = os.getpid()
 
     def matching(self, where: Mapping[str, Any], state: State) -> Matching:
         """The items of a state that a filter keeps; ValueError or TypeError names what is wrong with the filter."""
+        if self._process != os.getpid():  # a lock may have been held when the process was forked
+            self._masks, self._process = MaskCache(), os.getpid()
         view = state.view
         columns: dict[str, ColumnLike] = {
             "id": IdValues(view.column),
@@ -92,6 +92,7 @@ class Filters:
         if found is None:
             mask = self._masks.mask(chosen, columns, view.n_slots, state.generation, state.relabelled)
             found = Matching(view, mask)
-            if len(held[1]) < MOST:
-                held[1][chosen.text] = found
+            if len(held[1]) >= min(MOST, MOST_BYTES // max(1, view.n_slots)):
+                held[1].clear()
+            held[1][chosen.text] = found
         return found

@@ -160,11 +160,18 @@ class VerifiedBatches:
     What this process wrote itself it need not verify.
     """
 
-    def __init__(self, batches: list[tuple[int, int, int]]) -> None:
-        """batches : (first slot, rows, checksum) of each, by slot."""
+    def __init__(self, batches: list[tuple[int, int, int]], before: VerifiedBatches | None = None) -> None:
+        """batches : (first slot, rows, checksum) of each, by slot. before : the first of them, some verified."""
         columns = np.array(batches, np.int64).reshape(-1, 3).T
         self._firsts, self._ends, self._crcs = columns[0], columns[0] + columns[1], columns[2]
         self._done = np.zeros(len(batches), bool)
+        if before is not None:
+            self._done[: len(before._done)] = before._done
+
+    @property
+    def end(self) -> int:
+        """The slot after the last one."""
+        return int(self._ends[-1]) if len(self._ends) else 0
 
     def verify(self, segments: FileSegments, slots: np.ndarray, *, between: bool = False) -> int:
         """Compare the features of the batches that hold the slots (or those `between` the first and the last) with

@@ -374,12 +374,6 @@ class Database:
         """The last one up to commit `seq`."""
         return next(self._batches("seq = (SELECT max(seq) FROM batches WHERE seq <= ?)", seq), None)
 
-    def batch_at(self, slot: int) -> BatchRow | None:
-        """The one that holds a slot."""
-        where = "first_slot = (SELECT max(first_slot) FROM batches WHERE first_slot <= ?)"
-        found = next(self._batches(where, slot), None)
-        return found if found is not None and slot < found.end else None
-
     def _batches(self, where: str, *values: Any) -> Iterator[BatchRow]:
         sql = f"SELECT {BATCH} FROM batches WHERE {where} ORDER BY seq"
         for fields in self._select("batch", (*[int] * 7, bytes | None), sql, *values):
@@ -519,6 +513,11 @@ class Database:
     def checkpoint(self) -> ModelRow | None:
         """The saved model."""
         return next(self._models("checkpoint"), None)
+
+    def checkpoint_seq(self) -> int:
+        """The commit of the saved model; 0 where there is none."""
+        found = self._one("SELECT seq FROM models WHERE kind = 'checkpoint'")
+        return found[0] if found is not None and isinstance(found[0], int) else 0
 
     def encoders(self) -> Iterator[ModelRow]:
         """The saved hash functions of old versions."""

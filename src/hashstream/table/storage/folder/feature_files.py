@@ -73,7 +73,11 @@ class FeatureFiles:
             raise ValueError("it does not name all files of features")
         if self.segments is not None and extend:
             self.segments.extend_to(first_slots, head.n_slots)
-        elif self._write:
+            self._opened = (
+                head.n_slots
+            )  # what others have added is verified when it is read; the rest may be already
+            return
+        if self._write:
             self.unsynced = sum(len(raw) for _, raw in again)
             self.segments = self._files(head.shape, numbers[0], first_slots, head.n_slots, again)
         else:
@@ -209,10 +213,13 @@ class FeatureFiles:
         self, segments: FileSegments, slots: np.ndarray, stored: Stored, *, between: bool = False
     ) -> None:
         """Compare the batches that hold the slots with their checksums, each once."""
-        verified = self._verified  # another thread may forget it meanwhile, as `open` does
-        if verified is None:
-            rows = [(row.first_slot, row.n_rows, row.features_crc) for row in stored(self._opened)]
-            self._verified = verified = VerifiedBatches(rows)
+        verified, opened = (
+            self._verified,
+            self._opened,
+        )  # another thread may change them meanwhile, as `open` does
+        if verified is None or verified.end < opened:
+            rows = [(row.first_slot, row.n_rows, row.features_crc) for row in stored(opened)]
+            self._verified = verified = VerifiedBatches(rows, verified)
         verified.verify(segments, slots, between=between)
 
     def verify_all(self, batches: Iterable[BatchRow]) -> tuple[int, int]:

@@ -99,18 +99,21 @@ class Loader:
         labels, learns = LabelColumn(), state.model.hasher.needs_labels
         for row in self.database.batches():
             y = check_labels(unpack_labels(row.y), row.n_rows)
-            labels = labels.extended(LabelColumn.of(y, row.n_rows, learned=learns and bool(row.learned)))
+            # A compaction wrote no checksum of a model, and did not keep whether rows had been learned: most had.
+            learned = learns and (bool(row.learned) or row.model_crc == 0)
+            labels = labels.extended(LabelColumn.of(y, row.n_rows, learned=learned))
         return replace(state, view=replace(state.view, labels=labels))
 
     def catch_up(self, before: State) -> State | None:
         """The state of the last commit from an earlier one; None where the changes since are not there any more."""
         if self.head.items_seq > before.seq or self.head.renumbered != before.generation:
             return None
+        if self.database.format == OLDEST:  # its changes have no labels
+            return None
         model, seq = before.model, before.seq
-        if self.head.relabelled > seq:  # a checkpoint of the model deletes the feedback that it has
-            saved = self._checkpoint()
-            if saved.seq > seq:
-                model, seq = self._saved_model(saved), saved.seq
+        if self.head.relabelled > seq and self.database.checkpoint_seq() > seq:
+            saved = self._checkpoint()  # which has the feedback that was deleted with it
+            model, seq = self._saved_model(saved), saved.seq
         return self._with_model(replace(self._with_changes(before), model=model), seq)
 
     def _items(self, model: Model) -> State:
