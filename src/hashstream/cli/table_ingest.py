@@ -102,7 +102,7 @@ def ingest(
 
     Rows without a label are stored, and not learned from; `hashstream table label` gives them one later.
 
-    Columns (in .npz arrays) that are called like a field of the table are stored as that field. In text, an empty cell
+    Columns (in .npz arrays) that are named like a field of the table are stored as that field. In text, an empty cell
     is a missing value; bool is true, false, yes, no, 1 or 0; datetime is ISO 8601; a list is a JSON array, or strings
     separated by "|" or ";".
 

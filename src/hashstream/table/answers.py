@@ -29,7 +29,7 @@ class Answers:
     queries : (q,) ids of the queries. offsets : (q + 1,) int64. distances, ids : (found,).
     labels : of the items, as JSON has them; None for a missing one, a list of 0 and 1 for a row of a matrix.
     per_query : items per query, if each has the same number, as `search` returns them; otherwise None.
-    fields : name -> values of the items, moments as ISO 8601. payloads : dicts. None for a missing value; both are None
+    fields : name -> values of the items, dates and times as ISO 8601. payloads : dicts. None for a missing value; both are None
         where they were not included.
     """
 
@@ -135,7 +135,7 @@ class Answers:
         .csv : query,rank,id,distance,label, then a column per field and payload, which is JSON; lists are JSON as well.
         .npz : queries; ids, distances and labels, (q, per_query) each. If `per_query` is None, these are (found,), and
         there are offsets. Labels are left out if one is missing. Fields are arrays of their names, with NaN or "" for
-        missing values; moments are ISO 8601, lists and payloads JSON.
+        missing values; dates and times are ISO 8601, lists and payloads JSON.
 
         A field whose name the file uses already is called "field.NAME".
         """

@@ -19,7 +19,7 @@ from hashstream.table.stats import NOT_THERE, mean_average_precision
 
 __all__ = ["compared", "is_due"]
 
-QUERIES = 50
+QUERIES = 100
 MOST_ROWS = 5000  # learned between two measurements
 LEAST_ROWS = 500
 
@@ -29,7 +29,7 @@ def is_due(state: State) -> bool:
     before = state.comparison.rows
     rows = state.model.n_seen - before
     several = len({*state.view.versions, state.view.newest}) > 1
-    return several and rows >= min(MOST_ROWS, max(LEAST_ROWS, before))
+    return several and rows >= min(MOST_ROWS, max(LEAST_ROWS, before // 2))
 
 
 def compared(state: State) -> Comparison:

@@ -126,7 +126,7 @@ class HashTable(Readable):
         on_commit : called after every commit, in the thread that writes. What it raises is logged, and ignored.
         follow : for `mode="read"`: reload by itself, in a thread, whenever the writer has committed.
         max_staleness : for `follow`, 0.5 seconds by default: no answer misses a commit that was acknowledged more than
-            so long before the call. Where the thread has not looked for longer, the call itself reloads first, and
+            this long before the call. Where the thread has not looked for longer, the call itself reloads first, and
             raises what that raises.
         wait : for `mode="read"`: seconds to wait for a table that is not there yet.
         """
@@ -231,7 +231,7 @@ class HashTable(Readable):
     ) -> Tally:
         """Ingest the rows of files (.npy, .npz, .csv, .tsv, .parquet), or of data sets by name, batch by batch.
 
-        Columns (in .npz arrays) that are called like declared fields are stored as these. Text is parsed by the type
+        Columns (in .npz arrays) that are named like declared fields are stored as these. Text is parsed by the type
         of its field.
 
         Each batch is durable once it is stored. Interrupted, the same call goes on: a row that is stored already, with

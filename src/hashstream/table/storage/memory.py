@@ -46,7 +46,7 @@ class MemorySegments(Segments):
 
 
 class MemoryStorage(Storage):
-    """Keeps features and labels; the rest of a state needs no storage while the process lives."""
+    """Keeps features and payloads; the rest of a state needs no storage while the process lives."""
 
     survives = False
 

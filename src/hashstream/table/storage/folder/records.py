@@ -87,7 +87,7 @@ def check_format(where: str, found: int, newest: int = FILE_FORMAT) -> None:
 class BatchRow(NamedTuple):
     """Rows that were ingested or added in one call, in the slots from `first_slot` on.
 
-    learned : 1 where the model learned from them and is not checkpointed with them. y : `pack_labels`.
+    learned : 1 where the model learned from them. y : `pack_labels`, from which it is learned again.
     """
 
     seq: int
