@@ -295,7 +295,9 @@ def test_remove_by_a_filter_asks(shop: list[str]) -> None:
     assert "100 items removed, 100 left." in CliRunner().invoke(cli.app, command, input="y\n").output
     assert "0 items removed, 100 left." in table("remove", "t", "--where", '{"tenant": "a"}')
     assert "give ids or --where, not both" in table("remove", "t", "item 1", "--where", "{}", code=2)
-    assert "100 items removed, 0 left." in table("remove", "t", "--where", "{}", "--yes")
+    assert "an empty filter would remove every item" in table("remove", "t", "--where", "{}", "--yes", code=2)
+    every = '{"id": {"$exists": true}}'
+    assert "100 items removed, 0 left." in table("remove", "t", "--where", every, "--yes")
 
 
 def test_stats_tell_fields_and_the_comparison(shop: list[str]) -> None:

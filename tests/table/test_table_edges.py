@@ -332,3 +332,21 @@ def test_enumerations_are_ids_and_labels_by_their_value(tmp_path: Path) -> None:
         assert "cat" in table
         assert table.get(["cow", "cat"]).labels == ["cow", "cat"]
         assert table.hasher.classes_ == ["cat", "cow"]
+
+
+def test_no_ids_are_items_of_the_same_shape() -> None:
+    with HashTable.open(None, hs.LSH(8, random_state=0)) as table:
+        assert table.get([]).features is None  # the table has no features yet
+        table.add([1, 2], np.ones((2, 5), np.float32))
+        found = table.get([])
+        assert found.features is not None
+        assert found.features.shape == (0, 5)
+
+
+def test_ids_of_another_kind_are_named() -> None:
+    with HashTable.open(None, hs.FCOH(8, random_state=0)) as table:
+        table.add([1, 2], np.ones((2, 5), np.float32))
+        with pytest.raises(KeyError, match=r"not in the table: '1' \(its ids are whole numbers\)"):
+            table.get(["1"])
+        with pytest.raises(ValueError, match="there are 2 ids, but y has shape"):
+            table.label([1, 2], [0])

@@ -191,7 +191,7 @@ def test_calls_that_cannot_be_right_change_nothing(tmp_path: Path, place: str) -
         refused(table, KeyError, "not in the table: 'a'", lambda: table.label(["a"], [0]))
         refused(table, ValueError, "more than once: 1", lambda: table.label([1, 2, 1], [0, 0, 0]))
         refused(table, ValueError, "matri", lambda: table.label([1, 2], np.eye(4)[:2]))
-        refused(table, ValueError, "2 rows, but y has shape", lambda: table.label([1, 2], [0]))
+        refused(table, ValueError, "2 ids, but y has shape", lambda: table.label([1, 2], [0]))
         refused(table, ValueError, r"y has shape \(\)", lambda: table.label([1], 0))
         refused(table, ValueError, "infinity", lambda: table.label([1], [np.inf]))
         refused(table, TypeError, "tuple", lambda: table.label([1], [(1, 2)]))

@@ -29,7 +29,7 @@ class Answers:
     queries : (q,) ids of the queries. offsets : (q + 1,) int64. distances, ids : (found,).
     labels : of the items, as JSON has them; None for a missing one, a list of 0 and 1 for a row of a matrix.
     per_query : items per query, if each has the same number, as `search` returns them; otherwise None.
-    fields : name -> values of the items, dates and times as ISO 8601. payloads : dicts. None for a missing value; both are None
+    fields : name -> values of the items, times as ISO 8601. payloads : dicts. None for a missing value; both are None
         where they were not included.
     """
 

@@ -1,8 +1,8 @@
 """Policies: when a table's codes are re-encoded. One small class for each answer.
 
-After every `ingest`, and every `label`, the table asks its policy whether to re-encode now. The answer, and what the policy wants to
-remember, are committed together with the batch, so a table that was killed and opened again decides the same. A policy
-itself never changes: it is a setting, stored with the table.
+After every `ingest` and `label` the table asks its policy whether to re-encode now. The answer, and what the policy
+wants to remember, are committed together with the batch, so a table that was killed and opened again decides the same.
+A policy itself never changes: it is a setting, stored with the table.
 
 A policy of your own is a frozen dataclass with a method `decide`, under `@register`.
 """
@@ -42,7 +42,7 @@ __all__ = [
 class Facts:
     """Facts that a policy decides by, after an ingest and before it is committed.
 
-    moved : whether the hash functions changed. rows : rows that were ingested, or labelled. items : items that were stored before.
+    moved : whether the hash functions changed. rows : ingested or labelled. items : items that were stored before.
     newest, bulk : the current functions, and those that encoded most of the items.
     sample : the table's sample, without the rows of this batch.
     memory : what `decide` returned the last time; empty at first, or something else's after a change of policy.

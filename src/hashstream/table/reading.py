@@ -176,7 +176,9 @@ class Readable(Guarded):
             if not isinstance(include, (list, tuple, set, frozenset)) or any(
                 one not in INCLUDED for one in include
             ):
-                raise ValueError(f"include takes {', '.join(map(repr, INCLUDED))}, not {include!r}")
+                raise ValueError(
+                    f"include takes a tuple of {', '.join(map(repr, INCLUDED))}, not {include!r}"
+                )
         state = self._state
         encoder = state.model.encoder
         if encoder is None:
@@ -224,7 +226,7 @@ class Readable(Guarded):
             with self._publish:
                 slots, state = self._slots(wanted), self._state
             with suppress(Overtaken):
-                if features and storage.keep_features and len(wanted):
+                if features and storage.keep_features and state.view.column is not None:
                     X = storage.read(slots, state.generation)
                 payloads = self._payloads_of(slots, state).tolist()
                 break
@@ -283,8 +285,11 @@ class Readable(Guarded):
         """The slots of ids, or a KeyError; while holding `_publish`, or the writer's lock."""
         slots = self._find(ids)
         if (slots < 0).any():
-            missing = ids[slots < 0].tolist()
-            raise KeyError(f"not in the table: {', '.join(map(repr, missing[:10]))}")
+            missing, column = ids[slots < 0].tolist(), self._state.view.column
+            kinds = {"str": "strings", "int": "whole numbers"}
+            other = column is not None and column.kind != kind_of(ids)
+            hint = f" (its ids are {kinds[column.kind]})" if column is not None and other else ""
+            raise KeyError(f"not in the table: {', '.join(map(repr, missing[:10]))}{hint}")
         return slots
 
     def _find(self, ids: np.ndarray) -> np.ndarray:

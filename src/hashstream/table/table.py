@@ -135,6 +135,7 @@ class HashTable(Readable):
             "policy": policy, "durability": durability, "max_versions": max_versions,
             "checkpoint_rows": checkpoint_rows, "segment_bytes": segment_bytes,
         }  # fmt: skip
+        begun = time.monotonic()
         storage, state = open_storage(
             path,
             hasher,
@@ -145,6 +146,8 @@ class HashTable(Readable):
             given=given,
             wait=wait,
         )
+        if follower is not None:
+            follower.looked(begun)
         try:
             table = cls(storage, state, write=mode == "write", on_commit=on_commit, follower=follower)
         except BaseException:
@@ -314,7 +317,12 @@ class HashTable(Readable):
         with self._publish:
             self._slots(wanted)  # KeyError where one is not stored
             learner = self._state.model.hasher.copy()
-        labels = check_labels(learner, plain_labels(as_labels(y)), len(wanted))
+        given = as_labels(y)
+        if not given.ndim or len(given) != len(wanted):
+            raise ValueError(
+                f"there are {len(wanted)} ids, but y has shape {given.shape}: one label for each is needed"
+            )
+        labels = check_labels(learner, plain_labels(given), len(wanted))
         if (missing := missing_rows(labels)) is not None:
             raise ValueError(f"y[{int(missing.argmax())}] is missing: a label is needed for each item")
         return Incoming(wanted, NO_ROWS, labels, {}, None, learner, firm=True)
@@ -378,7 +386,7 @@ class HashTable(Readable):
             raise ValueError("remove needs ids, or where=, and not both")
         if where is not None:
             if not where:
-                raise ValueError('an empty filter would remove every item: {"id": {"$exists": True}} does')
+                raise ValueError("an empty filter would remove every item: to do so, ask that the id exists")
             slots = self._matching(where, state).slots()
         else:
             with self._publish:
