@@ -26,7 +26,7 @@ from hashstream.table.state.columns import FieldColumn, field_column
 __all__ = ["Call", "Writer", "do_calls"]
 
 MOST_ROWS = 10_000  # of a commit
-PATIENCE, LONGEST = 0.2, 2e-3  # share of the time of the last commit, and seconds, that others are waited for
+PATIENCE, LONGEST = 0.3, 3e-3  # share of the time of the last commit, and seconds, that others are waited for
 NAP = 1e-4  # seconds between two looks
 
 Kind = Literal["ingest", "add", "label"]
@@ -75,7 +75,7 @@ class Writer:
         self._waiting: deque[Call] = deque()
         self._leading: Any = threading.RLock()  # it knows who leads, whatever was interrupted
         self._led: list[Call] = []  # by the thread that leads
-        self._last = 0, 0.0  # calls that were done at once the last time, and seconds
+        self._last = 0, 0.0  # calls that were done, or came meanwhile, the last time, and seconds that it took
 
     def ingest(
         self,
@@ -136,16 +136,15 @@ class Writer:
                 self._waiting.popleft()
             self._led = [call for call in self._led if not call.done]
             self._do_all(self._led)
-            self._last = len(self._led), time.perf_counter() - clock
+            self._last = len(self._led) + len(self._waiting), time.perf_counter() - clock
         self._step_down()
 
     def _gather(self) -> None:
         """Where several threads write, wait a moment for those whose calls have just been done: they are likely to be
         back soon, and a commit more would cost all of them more."""
-        calls, seconds = self._last
-        expected = calls + len(self._waiting)
+        expected, seconds = self._last
         end = time.perf_counter() + min(PATIENCE * seconds, LONGEST)
-        while calls > 1 and len(self._waiting) < expected and time.perf_counter() < end:
+        while len(self._waiting) < expected and expected > 1 and time.perf_counter() < end:
             time.sleep(NAP)
 
     def _step_down(self, error: BaseException | None = None) -> None:
