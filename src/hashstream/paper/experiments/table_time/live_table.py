@@ -202,6 +202,6 @@ def answers(table: HashTable, data: PreparedDataset, queries: np.ndarray, measur
     k, scores = int(cut) if cut else len(table), []
     for start in range(0, len(queries), AT_ONCE):
         some = queries[start : start + AT_ONCE]
-        _, ids = table.search(data.X[some], k)
+        _, ids = table.search(data.X[some], k, compare="like")  # the cost model compares codes of one version
         scores.append(average_precision(data.y[ids] == data.y[some, None]))
     return float(np.nanmean(np.concatenate(scores)))
