@@ -324,3 +324,20 @@ def test_arrays_that_are_changed_after_the_call(tmp_path: Path) -> None:
         assert found == fingerprint(other, same[:3])
     with opened(tmp_path / "t", None) as again:
         assert fingerprint(again, same[:3]) == found
+
+
+def test_a_commit_that_failed_leaves_no_kind_of_labels(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The labels of a table are of the kind of those that are stored."""
+    X, y = rows(np.random.default_rng(0), 8)
+    with HashTable.open(None, hs.LSH(8, random_state=0)) as table:
+        table.add(range(4), X[:4])
+
+        def full(*_: Any) -> None:
+            raise MemoryError
+
+        with monkeypatch.context() as patch:
+            patch.setattr(table._storage, "commit", full)
+            with pytest.raises(MemoryError):
+                table.add(range(4, 8), X[4:], np.eye(4, dtype=int))
+        table.add(range(4, 8), X[4:], y[4:])
+        assert table.get([4]).labels == [int(y[4])]

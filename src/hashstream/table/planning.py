@@ -129,7 +129,7 @@ def _decide(
 
 def _check_kind(state: State, y: np.ndarray | None) -> None:
     """ValueError where labels are not of the kind of those in the table: one per row, or rows of so many columns."""
-    held = state.view.labels.shape
+    held = None if y is None else state.view.labels.shape
     if y is not None and held is not None and held != y.shape[1:] and len(labelled(y, y)[0]):
         shapes = (held, y.shape[1:])
         kinds = [f"0/1 matrices of {shape[0]} columns" if shape else "one per row" for shape in shapes]

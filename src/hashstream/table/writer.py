@@ -75,7 +75,10 @@ class Writer:
         self._waiting: deque[Call] = deque()
         self._leading: Any = threading.RLock()  # it knows who leads, whatever was interrupted
         self._led: list[Call] = []  # by the thread that leads
-        self._last = 0, 0.0  # calls that were done, or came meanwhile, the last time, and seconds that it took
+        self._last = (
+            0,
+            0.0,
+        )  # calls that were done, or came meanwhile, the last time, and seconds that it took
 
     def ingest(
         self,

@@ -160,7 +160,9 @@ class LabelColumn(TextColumn):
     @property
     def shape(self) -> tuple[int, ...] | None:
         """Of a label: (), or (C,) for rows of a matrix; None before the first label."""
-        return np.shape(self._value(self._words.texts[0])) if len(self._words) else None
+        # Of one that is used: a commit that failed may have left others in the dictionary.
+        used = int(self._codes[: self._n].max(initial=0))
+        return np.shape(self._value(self._words.texts[used - 1])) if used else None
 
     def operand(self, value: Any, name: str, row: int | None = None) -> Any:
         value = value.item() if isinstance(value, np.generic) else value
