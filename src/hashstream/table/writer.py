@@ -28,6 +28,8 @@ __all__ = ["Call", "Writer", "do_calls"]
 MOST_ROWS = 10_000  # of a commit
 PATIENCE, LONGEST = 0.3, 3e-3  # share of the time of the last commit, and seconds, that others are waited for
 NAP = 1e-4  # seconds between two looks
+OF_ROWS = (ArithmeticError, LookupError, MemoryError, TableError, TypeError, ValueError)
+"""Errors that the rows of one call may bring. Others, such as NumPy's in the place of an interrupt, concern all."""
 
 Kind = Literal["ingest", "add", "label"]
 
@@ -233,7 +235,7 @@ def _store(group: _Group, check: Callable[[Call], Incoming], store: Callable[[Ki
     if len(group.calls) > 1:
         try:
             store(group.calls[0].kind, joined(group.rows))
-        except Exception:
+        except OF_ROWS:
             for call in group.calls:
                 one = _Group()
                 if (rows := _checked(call, check)) is not None:
