@@ -242,7 +242,8 @@ def check_started(hasher: OnlineHasher) -> None:
 
 
 def check_relabelled(hasher: OnlineHasher) -> None:
-    """Correcting labels leaves the hasher as it is; where it `can_correct`, codes become those of the right labels."""
+    """Correcting labels, or taking them back, leaves the hasher as it is; where it `can_correct`, codes become those of
+    the right labels, and rows without one no longer count."""
     X, y = class_stream()
     wrong = y.copy()
     wrong[20::5] = (wrong[20::5] + 1) % 4
@@ -259,6 +260,12 @@ def check_relabelled(hasher: OnlineHasher) -> None:
         expected = _learn(_fresh(hasher), X, y).decision_function(X)
         differing = np.abs(expected[(values > 0) != (expected > 0)]).max(initial=0)
         _require(differing <= 1e-9 * np.abs(expected).max(), "codes are not those of the right labels")
+    back = model.relabelled(X[rows], wrong[rows], np.full(len(rows), None, object))
+    _require(state_of(model) == before, "a label that was taken back changed the hasher that it was asked of")
+    same = np.array_equal(back.transform(X), model.transform(X))
+    _require(back.version_ > model.version_ or same, "codes changed, but version_ did not grow")
+    left = len(X) - len(rows) if model.can_correct() and model.needs_labels else len(X)
+    _require(back.n_seen_ == left, f"n_seen_ is {back.n_seen_}, not {left}, after labels were taken back")
 
 
 def check_precision(hasher: OnlineHasher) -> None:

@@ -113,6 +113,7 @@ def corpus() -> list[bytes]:
             hs.RidgeHash(8, rank=6, forgetting=0.99, random_state=0).partial_fit(X, y),
             hs.RidgeHash(8, classes=[3, 1, 0, 2], random_state=0).partial_fit(X, y),
             *posterior_stages(),
+            hs.PosteriorHash(9, plain_bits=4, width=8, random_state=0).partial_fit(X, y),
             hs.LSH(
                 8, init=np.ones((12, 8)), random_state=np.random.Generator(np.random.Philox(3))
             ).partial_fit(X),

@@ -45,7 +45,8 @@ class OnlineHasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
     - `_project(X)`: the real values whose signs are the bits, (n, n_bits); by default `X @ self.projection_`. It need
       not work before the first `_learn`: until then a hasher encodes by the projection that `_start` has set, or by a
       random one (`started`).
-    - `_relabel(X, old, new)`: count rows with other labels, where the method `corrects_labels`.
+    - `_relabel(X, old, new)` and `_take_back(X, old)`: count rows with other labels, or no longer, where the method
+      `corrects_labels`.
 
     State lives in attributes that end with an underscore. `_learn` must *replace* them and never write into them: it
     is given a copy that shares them with the model that others read meanwhile. Arrays, numbers, strings, lists of these
@@ -201,21 +202,26 @@ class OnlineHasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
     def relabelled(self, X: np.ndarray, old: np.ndarray, new: np.ndarray) -> Self:
         """A hasher for which rows that this one has learned with the labels `old` count with the labels `new`.
 
-        X (k, d), old and new as `check_batch` returns them, no label missing. Where `can_correct()`, the model is as if
-        the rows had been learned with the new labels from the beginning, up to rounding and the order of the classes; a
-        class that has lost all its rows stays in `classes_`. Otherwise the rows are learned with the new labels in
-        addition.
+        X (k, d), old and new as `check_batch` returns them, no old label missing. Where a new label is missing, the old
+        one is taken back and no other takes its place.
 
-        This one stays as it is. Where there are no rows, it is what is returned.
+        Where `can_correct()`, the model is as if the rows had been learned with the new labels from the beginning, up
+        to rounding and the order of the classes; rows that are taken back, as if they had never been learned: `n_seen_`
+        falls by them. A class that has lost all its rows stays in `classes_`. Where no row is left, the hasher is one
+        that was `started`, without classes. For a method that does not learn from labels nothing changes.
+
+        Otherwise the rows are learned with the new labels in addition, and labels cannot be taken back: rows without a
+        new one leave the model as it is.
+
+        This one stays as it is. Where nothing changes, it may be what is returned.
         """
         check_is_fitted(self)
         if not len(X) == len(old) == len(new):
             raise ValueError(
                 f"{len(X)} rows have {len(old)} old and {len(new)} new labels: one old and one new label per row"
             )
-        for name, labels in (("old", old), ("new", new)):
-            if (missing := missing_rows(labels)) is not None:
-                raise ValueError(f"{name}[{int(missing.argmax())}] is missing: only labels can be corrected")
+        if (missing := missing_rows(old)) is not None:
+            raise ValueError(f"old[{int(missing.argmax())}] is missing: only labels can be corrected")
         if not len(X):
             return self
         if not self.n_seen_:
@@ -247,10 +253,12 @@ class OnlineHasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         return on_one_thread(lambda: fresh._learner(rng)._started(X))
 
     def _started(self, X: np.ndarray) -> Self:
-        d = self._start_stream(X).shape[1]
+        self._set_initial(self._start_stream(X).shape[1])
+        return self
+
+    def _set_initial(self, d: int) -> None:
         if (initial := self._initial_projection(d)) is not None:
             self.initial_ = initial
-        return self
 
     def _initial_projection(self, d: int) -> np.ndarray | None:
         """The projection (d, n_bits) that encodes until the first row is learned; None where the method's own functions
@@ -290,16 +298,34 @@ class OnlineHasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         return self
 
     def _relabel_rows(self, X: np.ndarray, old: np.ndarray, new: np.ndarray) -> Self:
-        step = self._piece_rows()
-        for start in range(0, len(X), step):
-            rows = slice(start, start + step)
-            known = len(self.label_book_)
-            book, before = self.label_book_.read(old[rows])
-            if self.needs_labels and len(book) > known:
-                raise ValueError(f"no row with the label {book.classes[known]!r} has been learned")
+        gone = missing_rows(new)
+        kept = np.arange(len(X)) if gone is None else np.flatnonzero(~gone)
+        for rows in self._pieces(kept):
+            before = self._read_known(old[rows])
             self.label_book_, after = self.label_book_.read(new[rows])
             self.version_ += self._relabel(self._features(X[rows]), before, after)
+        if gone is None:
+            return self
+        for rows in self._pieces(np.flatnonzero(gone)):
+            Z = self._features(X[rows])
+            self.version_ += self._take_back(Z, self._read_known(old[rows]))
+        if not self.n_seen_:
+            self.label_book_ = LabelBook()
+            self._start_over(Z[:0])
+            self._set_initial(Z.shape[1])
         return self
+
+    def _pieces(self, rows: np.ndarray) -> list[np.ndarray]:
+        step = self._piece_rows()
+        return [rows[start : start + step] for start in range(0, len(rows), step)]
+
+    def _read_known(self, old: np.ndarray) -> Labels:
+        """Labels of rows that were learned, as class numbers."""
+        known = len(self.label_book_)
+        book, labels = self.label_book_.read(old)
+        if self.needs_labels and len(book) > known:
+            raise ValueError(f"no row with the label {book.classes[known]!r} has been learned")
+        return labels
 
     def _start_stream(self, X: np.ndarray) -> np.ndarray:
         """Set the state before the first row of a stream that begins with X; returns X after the feature map."""
@@ -449,6 +475,18 @@ class OnlineHasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         for a method that does not learn from labels.
         """
         return 0
+
+    def _take_back(self, X: np.ndarray, old: Labels) -> int:
+        """Count rows X (k, d), after the feature map, no longer that were learned with the labels `old`.
+
+        Called only where `can_correct()`. Lowers `n_seen_` by the rows, and returns by how much `version_` grows. By
+        default nothing changes, as for `_relabel`.
+        """
+        return 0
+
+    def _start_over(self, none: np.ndarray) -> None:
+        """Set the state before the first row again, after the last one was taken back; none: (0, d)."""
+        self._start(none)
 
     def _project(self, X: np.ndarray) -> np.ndarray:
         return _product(self.projection_, X)

@@ -33,7 +33,7 @@ class Labels:
     ids: np.ndarray
     indicator: np.ndarray | None = None
 
-    def __getitem__(self, rows: slice) -> Labels:
+    def __getitem__(self, rows: slice | np.ndarray) -> Labels:
         if self.indicator is not None:
             return Labels(self.rank, self.ids, self.indicator[rows])
         return Labels(self.rank[rows], self.ids)

@@ -29,12 +29,21 @@ from hashstream.hashers.features import FeatureMapLike, as_sample, same_map
 from hashstream.hashers.generators import RandomState
 from hashstream.hashers.labels import LabelBook, Labels
 from hashstream.hashers.merging import check_mergeable
-from hashstream.hashers.posterior_functions import Functions, LateFunctions, Rows, Snapshot, generators
+from hashstream.hashers.posterior_functions import (
+    Functions,
+    LateFunctions,
+    Plain,
+    Rows,
+    Snapshot,
+    generators,
+)
+from hashstream.hashers.posterior_rows import Classes, KeptRows, class_sets
 from hashstream.hashers.posterior_state import (
     BLOCK,
     FIRST_ROWS,
     FUNCTION_FIELDS,
     LEARNING_FIELDS,
+    PLAIN_FIELDS,
     WATCH_FIELDS,
     check_posterior_state,
 )
@@ -62,6 +71,9 @@ class PosteriorHash(OnlineHasher):
     ----------
     n_bits : int
         r, the length of a code.
+    plain_bits : int
+        How many of them, the last ones, stay as they are before the first label: signs of a random projection of the
+        centred rows. All others are learned. For streams of few labels: see Notes.
     width : int
         Number of random features; 0 for a linear model, which is faster and smaller.
     sample_size : int
@@ -81,8 +93,10 @@ class PosteriorHash(OnlineHasher):
 
     Attributes
     ----------
-    codewords_ : (n_classes, n_bits) int8 array
+    codewords_ : (n_classes, n_bits - plain_bits) int8 array
         The codeword of each class of `classes_`; zeros where no row of it has been learned.
+    plain_, plain_origin_ : (d, plain_bits) and (d,) arrays
+        The projection of the plain bits, and what it is centred by; only where there are any.
     sum_weights_, sum_means_, sum_scatter_
         n_c, mu_c and Sw (a packed triangle); empty until the map is drawn.
     horizon_ : float
@@ -101,8 +115,20 @@ class PosteriorHash(OnlineHasher):
     one of these at a time, so it is not exact then. Classes may come at any time and need not come again. With one
     class so far, codes are those of a random projection.
 
-    **Corrected labels** (`relabelled`) are learned in addition: it is not known how much a row that was learned before
-    still counts, which may have faded or been forgotten since.
+    **Corrected labels** (`relabelled`). As long as all rows are kept as they came (`can_correct`: fewer than 1,000, no
+    `sample`, no change of the stream), a corrected row takes its new label in its old place, and a row that is taken
+    back is dropped. The hash functions are then those of the same rows as before with the labels of now, bit for bit,
+    or of all rows where they would have changed. Not undone: classes that a wrong label has brought stay in `classes_`,
+    without a codeword, and classes that come later get another codeword than without them. Functions may also change
+    at other rows of the stream than without the rows that were taken back. A row is found by its features, up to
+    rounding, and its old label; one that is not there is learned in addition. Later, all are: it is not known how much
+    a row that was summed still counts.
+
+    **Few labels.** A learned bit says nothing about what tells rows of one class, or of classes without labels, from
+    each other. With fewer than some 20 labels per class codes are therefore worse at finding the nearest rows than
+    those of a random projection. `plain_bits` keeps some of these. They never change, and are centred by the mean of
+    the first batch (the first `batch_size` rows of it; by 0 where these are fewer than 20) or of `sample`. Next to the
+    values of learned bits, theirs are about as large as those of an unsure row.
 
     **Cost** per row: O(m^2), m = d + width; per solution O(m^3), and O(sample_size^2 r) to choose the rounding; per new
     class O(C r). Encoding: O(d (q + C) + q width + (width + r) C + r^2), q = 64 (d up to 128 features). State: m^2 / 2
@@ -129,8 +155,14 @@ class PosteriorHash(OnlineHasher):
     marker = "8"
     tuning_grid: ClassVar[Mapping[str, Sequence[Any]]] = {"openness": (0.0, 0.5, 2.0)}
 
+    corrects_labels = True
     encodes_at_once = True
-    state_fields: ClassVar[dict[str, Field]] = {**FUNCTION_FIELDS, **LEARNING_FIELDS, **WATCH_FIELDS}
+    state_fields: ClassVar[dict[str, Field]] = {
+        **FUNCTION_FIELDS,
+        **LEARNING_FIELDS,
+        **WATCH_FIELDS,
+        **PLAIN_FIELDS,
+    }
 
     _late: LateFunctions
     _map: Map | None
@@ -140,6 +172,7 @@ class PosteriorHash(OnlineHasher):
         self,
         n_bits: int = 32,
         *,
+        plain_bits: int = 0,
         width: int = 1024,
         sample_size: int = 1000,
         openness: float = 0.5,
@@ -150,6 +183,7 @@ class PosteriorHash(OnlineHasher):
         random_state: RandomState = None,
     ) -> None:
         self.n_bits = n_bits
+        self.plain_bits = plain_bits
         self.width = width
         self.sample_size = sample_size
         self.openness = openness
@@ -161,6 +195,10 @@ class PosteriorHash(OnlineHasher):
 
     def check_parameters(self) -> None:
         super().check_parameters()
+        if check_count("plain_bits", self.plain_bits, 0) >= self.n_bits:
+            raise ValueError(
+                f"plain_bits must be less than n_bits={self.n_bits}, so that a bit is learned, not {self.plain_bits}"
+            )
         check_count("width", self.width, 0, MAX_WIDTH)
         check_count("sample_size", self.sample_size, 50, MAX_SAMPLE)
         check_number("openness", self.openness, zero=True)
@@ -179,13 +217,23 @@ class PosteriorHash(OnlineHasher):
 
     def _start(self, X: np.ndarray) -> None:
         self._drop_functions()
-        self.codewords_ = np.zeros((0, self.n_bits_), np.int8)
+        plain = int(self.plain_bits)
+        self.codewords_ = np.zeros((0, self.n_bits_ - plain), np.int8)
         self.changes_ = 0
         self.seed_ = int(self.rng_.integers(1 << 62))
         self._begin(X[:0])
+        first = X
         if self.sample is not None:
             sample = as_sample(self.sample, self.n_features_in_, X.dtype)
-            self._draw(sample if self.feature_map_ is None else self.feature_map_.transform(sample))
+            first = sample if self.feature_map_ is None else self.feature_map_.transform(sample)
+            self._draw(first)
+        if plain:
+            drawn = Plain.draw(first, plain, self.seed_)
+            self.plain_, self.plain_origin_ = drawn.directions, drawn.origin
+
+    @property
+    def _plain(self) -> Plain | None:
+        return Plain(self.plain_origin_, self.plain_) if "plain_" in self.__dict__ else None
 
     def _initial_projection(self, d: int) -> np.ndarray | None:
         self._change_functions()  # functions of no row are those of a random projection
@@ -239,6 +287,11 @@ class PosteriorHash(OnlineHasher):
         return len(self.sum_scatter_) > 0
 
     def _learn(self, X: np.ndarray, labels: Labels) -> int:
+        if self.codewords_.shape[1] != self.n_bits_ - self.plain_bits:
+            raise ValueError(
+                f"plain_bits is {self.plain_bits} now, but this model was fitted with "
+                f"{self.n_bits_ - self.codewords_.shape[1]}: call fit to start over"
+            )
         self._restore()
         if not self.drift:
             self._watch = None
@@ -259,13 +312,13 @@ class PosteriorHash(OnlineHasher):
         """Give a codeword to each class that has none yet, in the order of first appearance."""
         T = self.codewords_
         if (more := len(self.label_book_) - len(T)) > 0:
-            T = np.concatenate([T, np.zeros((more, self.n_bits_), np.int8)])
+            T = np.concatenate([T, np.zeros((more, T.shape[1]), np.int8)])
         new = numbers[~T[numbers].any(axis=1)]
         if len(new):
             T = T.copy()
             distinct, first = np.unique(new, return_index=True)
             for c in distinct[np.argsort(first)]:
-                T[c] = steps.next_codeword(T[T.any(axis=1)], self.n_bits_, self.rng_)
+                T[c] = steps.next_codeword(T[T.any(axis=1)], T.shape[1], self.rng_)
         self.codewords_ = T
 
     def _append(self, rows: Rows) -> None:
@@ -317,10 +370,11 @@ class PosteriorHash(OnlineHasher):
         for name in (*FUNCTION_FIELDS, "_late", "_found"):
             self.__dict__.pop(name, None)
 
-    def _change_functions(self) -> None:
-        """Functions of the current state, to be computed when they are asked for."""
+    def _change_functions(self, first: int | None = None) -> None:
+        """Functions of the current state, to be computed when they are asked for; before there is a map, of the first
+        rows alone, where their number is given."""
         self._drop_functions()
-        sums, rows = (self._sums, self._sample) if self._drawn else (None, self._recent)
+        sums, rows = (self._sums, self._sample) if self._drawn else (None, self._recent[:first])
         self._late = LateFunctions(
             Snapshot(
                 self._map,
@@ -330,10 +384,58 @@ class PosteriorHash(OnlineHasher):
                 self.seed_,
                 int(self.width),
                 float(self.openness),
+                self._plain,
             )
         )
         self.function_weights_ = self.sum_weights_ if self._drawn else _class_weights(rows)
         self.since_ = 0.0
+
+    # ---- correcting
+
+    def can_correct(self) -> bool:
+        if not hasattr(self, "n_seen_"):
+            return self.sample is None
+        return "sum_scatter_" in self.__dict__ and not self._drawn and not self.changes_
+
+    def _relabel(self, X: np.ndarray, old: Labels, new: Labels) -> int:
+        lost, version = self._correct(X, class_sets(old), class_sets(new))
+        if len(lost):
+            version += self._learn(X[lost], new[lost])
+            self.n_seen_ += len(lost)
+        return version
+
+    def _take_back(self, X: np.ndarray, old: Labels) -> int:
+        lost, version = self._correct(X, class_sets(old), [()] * len(X))
+        self.n_seen_ = max(0, self.n_seen_ - (len(X) - len(lost)))
+        return version
+
+    def _correct(self, X: np.ndarray, old: list[Classes], new: list[Classes]) -> tuple[np.ndarray, int]:
+        """Give rows other classes, or none; returns the rows that are not kept, and 1 where the functions change."""
+        self._restore()
+        if not self.can_correct():  # rows that were learned in addition have made this one too many
+            return np.arange(len(X)), 0
+        kept = KeptRows(self._recent, float(self.function_weights_.sum()))
+        found = [kept.change(*row) for row in zip(X, old, new, strict=True)]
+        lost = np.flatnonzero(~np.array(found, bool))
+        if not kept.changed:
+            return lost, 0
+        before = np.unique(self.recent_numbers_)
+        rows, counted = kept.rows()
+        T = self.codewords_.copy()
+        T[np.setdiff1d(before, rows.numbers)] = 0
+        self.codewords_ = T
+        self._take_codewords(rows.numbers)
+        self._keep_recent(rows, np.full(len(rows), NO_TEST, np.int8), len(rows))
+        self.function_weights_ = _class_weights(rows[:counted])
+        version = self._after_rows()
+        if kept.functions_changed and not version:
+            self._change_functions(None if self._drawn else counted)
+            version = 1
+        return lost, version
+
+    def _start_over(self, none: np.ndarray) -> None:
+        self.codewords_ = self.codewords_[:0]
+        self._begin(none)
 
     # ---- summing
 
@@ -415,10 +517,10 @@ class PosteriorHash(OnlineHasher):
 
         Both need the same map: the same `sample` and `random_state`, or copies of one hasher of 1,000 rows to start
         from, which then count twice. A learner of fewer than 1,000 rows has no map yet, and merges with any other.
-        Codewords stay this learner's: classes that it does not know take the next ones. The watch stays this learner's.
+        Codewords, plain bits and the watch stay this learner's: classes that it does not know take the next codewords.
         `other` is not changed.
         """
-        check_mergeable(self, other, "width")
+        check_mergeable(self, other, "width", "plain_bits")
         other = other.copy()  # of one version, also where another thread learns meanwhile
         return self._publish(
             lambda mine: on_one_thread(lambda: mine._merged(other)) if other.n_seen_ else None
@@ -451,6 +553,7 @@ class PosteriorHash(OnlineHasher):
             self._sum()
         self._change_functions()
         self.n_seen_ += other.n_seen_
+        self.changes_ += other.changes_  # rows that it has forgotten are not here either
         self.version_ += other.version_ + 1
         return self
 
@@ -485,7 +588,7 @@ class PosteriorHash(OnlineHasher):
         if found is None:
             found = Functions(
                 self._stored_map(), self.weights_, self.offsets_, self.function_codewords_, self.dither_,
-                self.dither_offsets_, self.gain_, self.hard_,
+                self.dither_offsets_, self.gain_, self.hard_, self._plain,
             )  # fmt: skip
             self._found = found
         return found

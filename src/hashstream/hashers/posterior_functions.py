@@ -15,7 +15,10 @@ from hashstream.hashers.kernels.posterior import diffuse
 from hashstream.hashers.posterior_steps import Map, Sums
 from hashstream.hashers.threads import lock_of, on_one_thread
 
-__all__ = ["Functions", "LateFunctions", "Rows", "Snapshot", "generators"]
+__all__ = ["Functions", "LateFunctions", "Plain", "Rows", "Snapshot", "generators"]
+
+PLAIN_ROWS = 20
+"""The mean of fewer rows is further from the centre than 0 often is."""
 
 
 @dataclass(frozen=True)
@@ -46,11 +49,34 @@ class Rows:
 
 
 @dataclass(frozen=True)
+class Plain:
+    """A random projection of centred rows, which nothing that is learned changes: origin (d,), directions (d, p)."""
+
+    origin: np.ndarray
+    directions: np.ndarray
+
+    @classmethod
+    def draw(cls, X: np.ndarray, n_bits: int, seed: int) -> Plain:
+        """For a stream that begins with the rows X (n, d); around 0 where these are few."""
+        d, dtype = X.shape[1], X.dtype
+        origin = steps.mean(X) if len(X) >= PLAIN_ROWS else np.zeros(d, dtype)
+        drawn = np.random.default_rng([seed, 3]).standard_normal((d, n_bits))
+        return cls(origin, (drawn / sqrt(d)).astype(dtype))
+
+    def values(self, X: np.ndarray) -> np.ndarray:
+        """Real values whose signs are the bits, (n, p): about uniform on (-1, 1), as the dither of learned bits is."""
+        D, scale = steps.centred(X, self.origin)
+        D *= scale
+        return steps.dither(D, self.directions, np.zeros(self.directions.shape[1], X.dtype))
+
+
+@dataclass(frozen=True)
 class Functions:
     """The hash functions of one version.
 
     weights (m, K), offsets (K,): of the logits, with all factors. codewords (K, r). dither (q, r), dither_offsets (r,).
     gain: 1 / (1 - 2 lo), or 0 where there is one class, so that bits are those of the dither. hard: t is infinite.
+    plain: the bits after these r, where there are any.
     """
 
     map: Map
@@ -61,9 +87,14 @@ class Functions:
     dither_offsets: np.ndarray
     gain: float
     hard: bool
+    plain: Plain | None = None
 
     def values(self, X: np.ndarray) -> np.ndarray:
-        """The real values whose signs are the bits, (n, r)."""
+        """The real values whose signs are the bits, (n, r), and after them those of the plain bits."""
+        learned = self._learned(X)
+        return learned if self.plain is None else np.concatenate([learned, self.plain.values(X)], axis=1)
+
+    def _learned(self, X: np.ndarray) -> np.ndarray:
         joint, last, T, K = self._tables
         D, scale = self.map.centred(X)
         if self.map.reduction is not None:
@@ -111,6 +142,7 @@ class Snapshot:
     seed: int
     width: int
     openness: float
+    plain: Plain | None = None
 
     def functions(self) -> Functions:
         """Solve the sums and choose the settings."""
@@ -152,12 +184,14 @@ class Snapshot:
             centre.astype(dtype),
             0.0 if len(T) < 2 else steps.gain_of(lo),
             isinf(t),
+            self.plain,
         )
 
     def _random_functions(self, rng: np.random.Generator) -> Functions:
         """Bits of a random projection, where no row has been learned."""
         n_bits, dtype, d = self.codewords.shape[1], self.rows.values.dtype, self.rows.values.shape[1]
-        drawn = self.map or Map(np.zeros(d, dtype), None, None, np.zeros((d, 0), dtype))
+        origin = np.zeros(d, dtype) if self.plain is None else self.plain.origin
+        drawn = self.map or Map(origin, None, None, np.zeros((d, 0), dtype))
         q = len(drawn.directions)
         return Functions(
             drawn,
@@ -168,6 +202,7 @@ class Snapshot:
             np.zeros(n_bits, dtype),
             0.0,
             False,
+            self.plain,
         )
 
 

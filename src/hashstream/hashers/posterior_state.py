@@ -1,7 +1,8 @@
 """The state of PosteriorHash: its entries, and what is true of them in any model that the method has learned.
 
 A model file is untrusted. `FUNCTION_FIELDS` are the hash functions of one version, which an encoder has alone;
-`LEARNING_FIELDS` are what learning needs in addition, and `WATCH_FIELDS` the watch, where there is one.
+`PLAIN_FIELDS` belong to them where the method has `plain_bits`. `LEARNING_FIELDS` are what learning needs in addition,
+and `WATCH_FIELDS` the watch, where there is one.
 """
 
 from __future__ import annotations
@@ -28,14 +29,14 @@ FUNCTION_FIELDS: dict[str, Field] = {
     "directions_": Array("s w"),
     "weights_": Array("m K"),
     "offsets_": Array("K"),
-    "function_codewords_": Array("K r", "int8", values=(-1, 1)),
-    "dither_": Array("s r"),
-    "dither_offsets_": Array("r"),
+    "function_codewords_": Array("K h", "int8", values=(-1, 1)),
+    "dither_": Array("s h"),
+    "dither_offsets_": Array("h"),
     "gain_": Real(low=0),
     "hard_": Flag(),
 }
 LEARNING_FIELDS: dict[str, Field] = {
-    "codewords_": Array("C r", "int8", values=(-1, 0, 1), optional=True),
+    "codewords_": Array("C h", "int8", values=(-1, 0, 1), optional=True),
     "recent_": Array("b d", optional=True),
     "recent_numbers_": Array("b", "int64", low=0, below="C", optional=True),
     "recent_weights_": Array("b", "float64", low=0, optional=True),
@@ -53,6 +54,10 @@ LEARNING_FIELDS: dict[str, Field] = {
     "since_": Real(low=0, optional=True),
     "changes_": Whole(optional=True),
 }
+PLAIN_FIELDS: dict[str, Field] = {
+    "plain_": Array("d v", optional=True),
+    "plain_origin_": Array("d", optional=True),
+}
 WATCH_FIELDS: dict[str, Field] = {
     "watch_weights_": Array("j c", "float64", low=0, optional=True),
     "watch_means_": Array("j c p", optional=True),
@@ -67,11 +72,26 @@ WATCH_FIELDS: dict[str, Field] = {
 
 def check_posterior_state(model: Any) -> None:
     """Raise ValueError, naming the entry, for a state that fits the fields above and that no stream produces."""
+    _check_plain(model)
     linear, m = _check_functions(model)
     if hasattr(model, "rng_") or any(name in vars(model) for name in LEARNING_FIELDS):
         _check_learning(model, linear, m)
     if any(name in vars(model) for name in WATCH_FIELDS):
         _check_watch(model, linear)
+
+
+def _check_plain(model: Any) -> None:
+    """Check the plain bits, and that learned ones are the others."""
+    if any((name in vars(model)) != bool(model.plain_bits) for name in PLAIN_FIELDS):
+        raise ValueError("plain_ and plain_origin_ must be there with plain_bits, and only then")
+    plain = int(model.plain_bits)
+    if plain:
+        _check_limit("plain_", model.plain_, 100)
+        if model.plain_.shape[1] != plain:
+            raise ValueError(f"plain_ must have {plain} columns, one for each of plain_bits")
+    learned = model.n_bits_ - plain
+    if model.function_codewords_.shape[1] != learned:
+        raise ValueError(f"function_codewords_ must have {learned} columns, one for each bit that is learned")
 
 
 def _check_functions(model: Any) -> tuple[int, int]:

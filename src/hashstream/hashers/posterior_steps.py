@@ -129,8 +129,8 @@ class Map:
     def draw(cls, X: np.ndarray, width: int, rng: np.random.Generator) -> Map:
         """The map of the rows X (n, d), in their dtype."""
         dtype = X.dtype
-        origin, reduction = _mean(X), None
-        Y, scale = _centred(X, origin)
+        origin, reduction = mean(X), None
+        Y, scale = centred(X, origin)
         Y *= scale
         if Y.shape[1] > MOST_LINEAR:
             reduction = np.ascontiguousarray(qr(_shaped(Y, REDUCED, rng), mode="economic")[0], dtype)
@@ -152,7 +152,7 @@ class Map:
 
     def centred(self, X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Two factors of y before the reduction: (n, d), a multiple of x - o, and (n, 1)."""
-        return _centred(X, self.origin)
+        return centred(X, self.origin)
 
     def rows(self, X: np.ndarray) -> np.ndarray:
         """y of each row, (n, e)."""
@@ -177,7 +177,7 @@ class Map:
         return Z
 
 
-def _mean(X: np.ndarray) -> np.ndarray:
+def mean(X: np.ndarray) -> np.ndarray:
     """The mean of rows of any size, without those that are more than FAR times as far from the median as is usual. (The
     sum of large rows may not be finite.)"""
     with np.errstate(over="ignore", under="ignore", invalid="ignore"):
@@ -189,7 +189,7 @@ def _mean(X: np.ndarray) -> np.ndarray:
     return (scale * (near / scale).mean(axis=0, dtype=np.float64)).astype(X.dtype)
 
 
-def _centred(X: np.ndarray, origin: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def centred(X: np.ndarray, origin: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """D (n, d) and s (n, 1) with s D = sqrt(d) (x - o) / |x - o|, and s = 0 where x = o."""
     with np.errstate(over="ignore", under="ignore", invalid="ignore"):
         D = X - origin

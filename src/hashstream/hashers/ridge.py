@@ -108,7 +108,10 @@ class RidgeHash(CodewordHasher):
     **Corrected labels** (`relabelled`) move from one class's sum to another's, so W is that of the right labels. Rows
     that were rescaled leave as they came. Only with `forgetting` = 1, and as long as the scale has not moved: otherwise
     it is not known how much a row counts, and it is learned again in addition (`can_correct`). A row of more than 10
-    times the typical length that came by a merge may have been rescaled by another factor than here.
+    times the typical length that came by a merge may have been rescaled by another factor than here. A row whose label
+    is taken back leaves its class's sum and G; the typical length stays that of the first rows. With `rank` it leaves
+    the class's sum only: the sketch B, in which no row can be told from another, still has it. It then is a row without
+    a codeword, and makes W a little shorter in its direction.
 
     **Low rank.** With `rank` = l, B^T B + (lost / 2) I stands for G, where lost, at most 2 / l of the sum of all
     squared lengths, is known (`sketch_lost_`). x^T (G + ridge I) x is then off, for every x, by a factor between 1 - e
@@ -240,8 +243,15 @@ class RidgeHash(CodewordHasher):
         RowScale.of(self).check()
 
     def _start(self, X: np.ndarray) -> None:
-        d = X.shape[1]
         self._start_codebook()
+        self._start_sums(X)
+
+    def _start_over(self, none: np.ndarray) -> None:
+        self.class_rows_ = self.class_rows_[:0]  # and the codebook stays
+        self._start_sums(none)
+
+    def _start_sums(self, X: np.ndarray) -> None:
+        d = X.shape[1]
         self.typical_length_ = self.learned_length_ = self.longest_length_ = 0.0
         self.class_sums_ = np.zeros((0, d))
         self.gram_ = np.zeros((d, d) if self.rank is None else (0, 0))
@@ -298,17 +308,26 @@ class RidgeHash(CodewordHasher):
     def _relabel(self, X: np.ndarray, old: Labels, new: Labels) -> int:
         before, after = old.ids[old.rank], new.ids[new.rank]
         self._give_codewords(after)
-        n = len(X)
         rows = RowScale.of(self).reapply(X).astype(np.float64)
-        moves = csr_array(
-            (np.repeat([1.0, -1.0], n), (np.append(after, before), np.tile(np.arange(n), 2))),
-            shape=(len(self.label_book_), n),
+        self._add_to_classes(np.append(after, before), np.concatenate([rows, -rows]))
+        return int(np.count_nonzero(before != after))
+
+    def _take_back(self, X: np.ndarray, old: Labels) -> int:
+        rows = RowScale.of(self).reapply(X).astype(np.float64)
+        self._add_to_classes(old.ids[old.rank], -rows)
+        if self.rank is None:
+            self.gram_ = self.gram_ - rows.T @ rows
+        self.n_seen_ = max(0, self.n_seen_ - len(rows))
+        return len(rows)
+
+    def _add_to_classes(self, numbers: np.ndarray, rows: np.ndarray) -> None:
+        member = csr_array(
+            (np.ones(len(rows)), (numbers, np.arange(len(rows)))), shape=(len(self.label_book_), len(rows))
         )
-        sums = moves @ rows
+        sums = member @ rows
         sums[: len(self.class_sums_)] += self.class_sums_
         self.class_sums_ = sums
         self._solved = {}
-        return int(np.count_nonzero(before != after))
 
     # ---- merging
 
