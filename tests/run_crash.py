@@ -143,6 +143,7 @@ def summary(kills: Kills, losses: Losses, outcome: Outcome, interrupts: Interrup
         f"\n{kills.seeds} tables lived {kills.lives} times and were killed {kills.kills.total()} times.\n"
         f"Besides {kills.acknowledged} operations that were acknowledged, {kills.whole} under way were there whole and "
         f"{kills.undone} not at all. {kills.snapshots} snapshots.\n"
+        f"{kills.retries} calls with a key were repeated after a kill, and changed nothing.\n"
         f"{kills.threads} operations had a thread of their own, {kills.forks} forks were refused, and readers in other "
         f"processes read the table {kills.reads} times."
     )

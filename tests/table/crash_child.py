@@ -28,6 +28,7 @@ from tests.table.table_worlds import CLASSES, rows
 import hashstream as hs
 from hashstream.hashers.features import RBFAnchors
 from hashstream.table import (
+    Call,
     Eager,
     Every,
     Gated,
@@ -44,9 +45,10 @@ from hashstream.table.state import reencode
 from hashstream.table.state import view as view_module
 from hashstream.table.storage.folder import compact, database, failpoints
 from hashstream.table.storage.folder import storage as storage_module
-from hashstream.table.writer import Call
 
 N_BITS = 20
+RETRIES = 4  # operations of the last life that a life repeats
+KEYED = ("ingest", "add", "label", "remove", "remove where")  # operations that take a key
 
 HASHERS: list[Callable[[], hs.OnlineHasher]] = [
     lambda: hs.FCOH(n_bits=N_BITS, random_state=3, batch_size=8),
@@ -89,7 +91,7 @@ FIELDS: list[tuple[str, Any]] = [
 @dataclass(frozen=True)
 class Operation:
     """One call. `name` : a method of the table, "reopen", or "group" for calls that share a commit. ids, X, y, fields,
-    payloads, argument : what it is given."""
+    payloads, argument, key : what it is given."""
 
     name: str
     ids: list[Any] | None = None
@@ -99,6 +101,11 @@ class Operation:
     fields: dict[str, list[Any]] | None = None
     payloads: list[dict[str, Any] | None] | None = None
     calls: tuple[Operation, ...] = ()
+    key: str | None = None
+
+    @property
+    def is_keyed(self) -> bool:
+        return self.key is not None or any(call.key is not None for call in self.calls)
 
     def __str__(self) -> str:
         given = [] if self.ids is None else [f"{len(self.ids)} ids from {self.ids[0]!r}"]
@@ -137,6 +144,7 @@ class World:
             "FEW_DEAD": int(rng.choice([2, 1024])),
             "MANY": int(rng.choice([5, 4096])),
             "LEAST_ROWS": int(rng.choice([10, 500])),
+            "MOST_KEYS": 30 if seed % 2 else 100_000,
         }
         self.queries = rows(rng, 4)[0].astype(self.dtype)
         self.operations = self._operations(rng, n_operations)
@@ -196,7 +204,11 @@ class World:
                 ids = ids[: int(rng.integers(1, 8)) if rng.random() < 0.95 else len(ids)].tolist()
                 operation = Operation(name, ids)
                 if name == "label":
-                    operation = replace(operation, y=self._labels(rng, rng.integers(CLASSES, size=len(ids))))
+                    y = self._labels(rng, rng.integers(CLASSES, size=len(ids)))
+                    if rng.random() < 0.3:  # some are taken back
+                        y = y.astype(float if self.labels == "matrix" else object)
+                        y[rng.random(len(y)) < 0.5] = np.nan if self.labels == "matrix" else None
+                    operation = replace(operation, y=y)
                 else:
                     alive = {one: held for one, held in alive.items() if one not in set(ids)}
             else:
@@ -206,7 +218,14 @@ class World:
                 if call.X is not None:
                     alive |= {one: self._tenant(call, at) for at, one in enumerate(call.ids or [])}
             operations.append(operation)
-        return operations
+        return [self._keyed(i, one) for i, one in enumerate(operations)] if self.seed % 3 else operations
+
+    def _keyed(self, index: int, operation: Operation) -> Operation:
+        """The operation under a key, where it takes one."""
+        if operation.name == "group":
+            calls = [replace(call, key=f"call {index}.{i}") for i, call in enumerate(operation.calls)]
+            return replace(operation, calls=tuple(calls))
+        return replace(operation, key=f"call {index}") if operation.name in KEYED else operation
 
     @staticmethod
     def _tenant(batch: Operation, at: int) -> str | None:
@@ -254,6 +273,7 @@ class World:
 
     def set_limits(self) -> None:
         """Small limits, so that a few rows pass through every path. For a process of its own, or `kept_limits`."""
+        database.MOST_KEYS = self.limits["MOST_KEYS"]
         storage_module.LOG_ROWS = self.limits["LOG_ROWS"]
         database.WAL_PAGES = self.limits["WAL_PAGES"]
         reencode.PIECE = self.limits["PIECE"]
@@ -274,21 +294,21 @@ class World:
 
         snapshots : where copies go; None for a table that is never closed and copied.
         """
-        name, ids = operation.name, operation.ids
+        name, ids, key = operation.name, operation.ids, operation.key
         if name in ("ingest", "add"):
             store = table.ingest if name == "ingest" else table.add
             more = {"fields": operation.fields, "payloads": operation.payloads}
-            return table, store(ids, operation.X, operation.y, **more)
+            return table, store(ids, operation.X, operation.y, **more, key=key)
         if name == "group":
             return table, together(table, operation.calls)
         if name == "label":
-            return table, table.label(ids, operation.y)
+            return table, table.label(ids, operation.y, key=key)
         if name == "declare":
             return table, table.declare(operation.argument)
         if name == "remove where":
-            return table, table.remove(where=operation.argument)
+            return table, table.remove(where=operation.argument, key=key)
         if name == "remove":
-            return table, table.remove(ids)
+            return table, table.remove(ids, key=key)
         if name == "refresh":
             return table, table.refresh(operation.argument)
         if name == "compact":
@@ -308,18 +328,17 @@ class World:
 
 
 def together(table: HashTable, operations: tuple[Operation, ...]) -> None:
-    """Do calls of a writer in one commit: all but the last wait when the last one comes, whose thread does them."""
-    writer = table.writer()
+    """Do calls of a writer in one commit; where they have keys, the first is given once more, and not done again."""
     calls = [
         Call(
             "ingest" if one.name == "ingest" else "add",
             (one.ids, one.X, one.y),
             {"fields": one.fields, "payloads": one.payloads},
+            one.key,
         )
-        for one in operations
+        for one in (*operations, *(one for one in operations[:1] if one.key is not None))
     ]
-    writer._waiting.extend(calls[:-1])
-    writer._do(calls[-1])
+    table.writer().do(calls)
     for call in calls:
         assert call.done
         if call.error is not None:
@@ -334,12 +353,18 @@ def live(
     acknowledge: Callable[[str], object],
     failpoint: str = "",
 ) -> None:
-    """Open the table and do the operations from `start` on, each acknowledged as `index result`, or die of it."""
+    """Open the table and do the operations from `start` on, each acknowledged as `index result`, or die of it.
+
+    The last ones before `start` are repeated if they have keys, which must change nothing: `retried index result`.
+    """
     world.set_limits()
     if failpoint:
         failpoints.kill_at(failpoint)
     table = world.open(path)
     acknowledge("open")
+    for index in range(max(0, start - RETRIES), start):
+        if (operation := world.operations[index]).is_keyed:
+            acknowledge(f"retried {index} {json.dumps(world.apply(table, operation, None)[1])}")
     for index in range(start, len(world.operations)):
         operation = world.operations[index]
         if world.forks and index % 4 == 0:

@@ -46,6 +46,7 @@ class Kills:
     snapshots: int = 0
     forks: int = 0  # that were refused
     threads: int = 0  # operations in a thread of their own
+    retries: int = 0  # of calls with a key that were done before, which changed nothing
     reads: int = 0  # by readers in processes of their own, each consistent in itself
     failures: list[str] = field(default_factory=list)
 
@@ -100,6 +101,7 @@ class Story:
         self.found = Kills(seeds=1)
         self.done = 0  # operations that are in the reference
         self.results: dict[int, str] = {}
+        self.wanted: list[Any] = []  # results of the reference
         self.reference: HashTable | None = None
 
     def tell(self) -> None:
@@ -133,6 +135,11 @@ class Story:
                 break
             opened = True
             self.found.forks += line == "forked"
+            if line.startswith("retried"):
+                _, index, result = line.split(" ", 2)
+                if json.loads(result) != self.wanted[int(index)]:
+                    raise Unequal(f"operation {index} returned {result} when it was repeated")
+                self.found.retries += 1
             if line.split()[0].isdigit():
                 index, result = line.split(" ", 1)
                 if int(index) != acknowledged:
@@ -250,6 +257,7 @@ class Story:
             if operation.name == "snapshot":
                 self.judge_snapshot(self.snapshots / str(operation.argument))
             self.reference, result = self.world.apply(self.reference, operation, None)
+            self.wanted.append(result)
             told = self.results.get(self.done)
             if told is not None and not self.world.lazy and json.loads(told) != result:
                 raise Unequal(f"{operation} returned {told}, but {result} where nobody is killed")

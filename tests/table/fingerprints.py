@@ -32,7 +32,8 @@ def fingerprint(table: HashTable, Q: np.ndarray) -> dict[str, Any]:
     slots = view.live()
     if view.column is None:
         hasher = learned(table._state.model.hasher)
-        return {"ids": [], "hasher": hasher, "kinds": table.fields, "commits": table.stats().commits}
+        commits = table.stats().commits
+        return {"ids": [], "hasher": hasher, "kinds": table.fields, "commits": commits, "keys": keys(table)}
     ids = view.column.take(slots)
     items = table.get(ids)
     sampled, X, labels = table._state.sample.items()
@@ -69,7 +70,13 @@ def fingerprint(table: HashTable, Q: np.ndarray) -> dict[str, Any]:
             )
         ],
         "commits": table.stats().commits,
+        "keys": keys(table),
     }
+
+
+def keys(table: HashTable) -> list[tuple[Any, ...]]:
+    """The calls that the table remembers."""
+    return [tuple(call) for call in table._storage.all_done()]
 
 
 def filters(table: HashTable) -> list[dict[str, Any]]:

@@ -21,7 +21,7 @@ from tests.table.crash_child import Operation, World
 from tests.table.faulty_disk import FaultyDisk
 from tests.table.fingerprints import differences, fingerprint, wrong_answers
 
-from hashstream.table import HashTable, TableError
+from hashstream.table import DiskFull, HashTable, OutcomeUnknown, TableError
 
 ROOM = 30_000
 
@@ -57,13 +57,13 @@ class Trial:
         try:
             self.apply(operation)
         except TableError as error:
-            if "reopen the table" in str(error):  # a sync of housekeeping had failed before
+            if isinstance(error, OutcomeUnknown):  # a sync of housekeeping had failed before
                 self.disk.room(None)
                 self.open_again()
                 self.counts["sync: noticed by the next operation"] += 1
                 self.fill(operation)
                 return
-            if "full" not in str(error) and "disk I/O error" not in str(error):
+            if not isinstance(error, DiskFull):
                 raise AssertionError(f"{operation} on a full disk: {error}") from error
             self.counts[f"{operation.name} refused"] += 1
             assert self.table._open or operation.name == "reopen"

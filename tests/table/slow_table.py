@@ -93,13 +93,19 @@ class SlowTable:
             self.ever.add(one)
 
     def label(self, ids: list[Any], y: list[Any]) -> int:
-        """Items whose label is new are learned in the order of insertion: first those that were never learned."""
+        """Items whose label is new are learned in the order of insertion: first those that were never learned. None
+        takes a label back, which only some methods unlearn."""
         pairs = [(self.items[one], label) for one, label in zip(ids, y, strict=True)]
         need = self.hasher.needs_labels
-        new = [pair for pair in pairs if pair[0].label != pair[1] or (need and not pair[0].learned)]
+        new = [
+            pair
+            for pair in pairs
+            if pair[0].label != pair[1] or (need and pair[1] is not None and not pair[0].learned)
+        ]
         new.sort(key=lambda pair: pair[0].order)
-        first = [pair for pair in new if not pair[0].learned]
-        again = [pair for pair in new if pair[0].learned]
+        corrects = self.hasher.can_correct()
+        first = [pair for pair in new if not pair[0].learned and pair[1] is not None]
+        again = [pair for pair in new if pair[0].learned and (pair[1] is not None or corrects)]
         if need and first:
             self.hasher.partial_fit(*_rows(first))
         if need and again:
@@ -107,7 +113,7 @@ class SlowTable:
             old = _objects([entry.label for entry, _ in again])
             self.hasher = self.hasher.relabelled(X, old, labels)
         for entry, label in new:
-            entry.label, entry.learned = label, need
+            entry.label, entry.learned = label, need and label is not None
         self.of_version.setdefault(self.version, copy.deepcopy(self.hasher))
         return len(new)
 

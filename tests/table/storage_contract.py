@@ -17,6 +17,7 @@ Subclass `StorageContract` in a test module and define `opened`; for a storage t
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -29,9 +30,10 @@ import hashstream as hs
 from hashstream.table import HashTable, Never, Projected, Settings, Storage, TableError
 from hashstream.table.errors import Overtaken
 from hashstream.table.planning import plan_batch
-from hashstream.table.state.change import Batch, Change
+from hashstream.table.state.change import Batch, Change, Done
 from hashstream.table.state.ids import as_ids
 from hashstream.table.state.state import State
+from hashstream.table.storage.folder.storage import FolderStorage
 
 HASHER = hs.FCOH(n_bits=16, batch_size=10, random_state=0)
 NONE = np.empty(0, np.int64)
@@ -88,6 +90,7 @@ def give_feedback(table: HashTable) -> None:
     table.label([31, 5, 33], [0, 1, 2])
     table.declare({"tags": list})
     table.label([31, 6], [3, (int(y[6]) + 1) % 4])
+    table.label([7, 31, 34, 8], [None, None, None, (int(y[8]) + 1) % 4])
     table.remove([0, 5, 39])
 
 
@@ -201,6 +204,28 @@ class StorageContract(ABC):
             table.snapshot(tmp_path / "copy")
             with HashTable.open(tmp_path / "copy") as copied:
                 assert everything(copied) == before
+
+    def test_calls_are_remembered_with_their_commit(self, tmp_path: Path) -> None:
+        storage = self.opened(tmp_path)
+        state, _ = ingest(storage, storage.load(), range(5), 1)
+        assert storage.done("a") is None
+        calls = [Done("a", 7, None), Done("b é", 2**32 - 1, 3), Done("c", 0, 0)]
+        for some in (calls[:2], calls[2:]):
+            change = Change(state.sample.change(NONE))
+            after = state.after(change)
+            storage.commit(change, after, done=some)
+            storage.settled()
+            state = after
+        gone = remove(storage, state, [1])
+        after, go_over = storage.compact(gone)
+        go_over()
+        storage.settled()
+        assert list(storage.all_done()) == [storage.done(call.key) for call in calls] == calls
+        assert storage.done("A") is storage.done("") is None
+        storage.snapshot(tmp_path / "copy", after, None)
+        with closing(FolderStorage(tmp_path / "copy", mode="read")) as copied:
+            assert list(copied.all_done()) == calls
+        storage.close()
 
     def test_searches_go_through_the_index(self, tmp_path: Path) -> None:
         storage = self.opened(tmp_path)

@@ -23,6 +23,7 @@ from tests.table.table_worlds import rows, same_answers, same_items, same_model
 import hashstream as hs
 from hashstream.table import Every, HashTable, TableError
 from hashstream.table.storage.folder import failpoints
+from hashstream.table.storage.folder.database import Database
 
 
 @pytest.mark.parametrize("closed", [True, False])
@@ -250,3 +251,26 @@ def test_killed_at_a_fail_point_nothing_acknowledged_is_lost(tmp_path: Path, nam
             candidates.append(same)
             wanted.close()
         assert any(candidates)
+
+
+@pytest.mark.parametrize("durability", ["full", "fast"])
+def test_files_are_deleted_after_the_commit_that_replaced_them_is_durable(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, durability: str
+) -> None:
+    """A process that is killed in `compact` leaves a commit that may not be on the disk, and the files before it."""
+    X, y = rows(np.random.default_rng(0), 40)
+    with HashTable.open(tmp_path / "t", hs.LSH(8, random_state=0), durability=durability) as table:
+        table.ingest(range(40), X, y)
+        table.remove([3])
+        old = {path.name: path.read_bytes() for path in (tmp_path / "t").glob("features-*.seg")}
+        table.compact()
+        shutil.copytree(tmp_path / "t", tmp_path / "killed")
+    for name, raw in old.items():
+        (tmp_path / "killed" / name).write_bytes(raw)
+    done: list[str] = []
+    sync, unlink = Database.sync_log, Path.unlink
+    with monkeypatch.context() as patch:
+        patch.setattr(Database, "sync_log", lambda database: done.append("sync") or sync(database))
+        patch.setattr(Path, "unlink", lambda path, **more: done.append("delete") or unlink(path, **more))
+        HashTable.open(tmp_path / "killed", durability=durability).close()
+    assert done[:2] == ["sync", "delete"]

@@ -16,7 +16,7 @@ from tests.table.fingerprints import fingerprint
 from tests.table.table_worlds import rows
 
 import hashstream as hs
-from hashstream.table import Every, HashTable, Projected, TableError
+from hashstream.table import DiskFull, Every, HashTable, Projected
 from hashstream.table.storage.folder import failpoints
 
 ROOT = Path(__file__).parents[2]
@@ -54,7 +54,7 @@ def test_a_first_batch_that_is_refused_draws_no_numbers(tmp_path: Path) -> None:
         hasher = hs.FCOH(n_bits=20, random_state=np.random.default_rng(3))
         with HashTable.open(tmp_path / str(refused), hasher) as table:
             if refused:
-                with failpoints.on("commit.before", no_room), pytest.raises(TableError, match="disk is full"):
+                with failpoints.on("commit.before", no_room), pytest.raises(DiskFull, match="disk is full"):
                     table.ingest(range(40), X, y)
             table.ingest(range(40), X, y)
             learned.append(table.hasher.projection_.tobytes())
@@ -65,7 +65,7 @@ def test_a_first_batch_that_is_refused_draws_no_numbers(tmp_path: Path) -> None:
 def test_a_snapshot_of_a_table_in_memory_appears_whole_or_not_at_all(tmp_path: Path, name: str) -> None:
     with HashTable.open(None, HASHER) as table:
         table.ingest(range(40), *rows(np.random.default_rng(0), 40))
-        with failpoints.on(name, no_room), pytest.raises(TableError, match=r"the disk is full|no room"):
+        with failpoints.on(name, no_room), pytest.raises(DiskFull, match=r"the disk is full|no room"):
             table.snapshot(tmp_path / "copy")
         assert list(tmp_path.iterdir()) == []
         table.snapshot(tmp_path / "copy")
@@ -88,7 +88,7 @@ def test_a_snapshot_onto_a_full_disk_names_the_disk_that_is_full(
         reader = table._storage._second()  # type: ignore[attr-defined]
         with monkeypatch.context() as patch:
             patch.setattr(reader, "_db", Full())
-            with pytest.raises(TableError, match="the disk is full") as told:
+            with pytest.raises(DiskFull, match="the disk is full") as told:
                 table.snapshot(tmp_path / "target")
         assert str(tmp_path / "target") in str(told.value)
         assert "source" not in str(told.value)
@@ -113,7 +113,7 @@ def test_a_database_that_cannot_grow(tmp_path: Path, policy: type[Every]) -> Non
         said = ""
         try:
             table.ingest(ids, X, y)
-        except TableError as error:
+        except DiskFull as error:
             said = str(error)
         if said:
             assert "the disk is full" in said

@@ -29,6 +29,26 @@ class Walk:
     def __init__(self, table: HashTable, model: SlowTable, rng: np.random.Generator, kind: str) -> None:
         self.table, self.model, self.rng, self.kind = table, model, rng, kind
         self.Q = rows(rng, 3)[0]
+        self.keyed: list[
+            tuple[str, tuple[Any, ...], dict[str, Any], Any]
+        ] = []  # calls with a key, and their results
+
+    def call(self, method: str, *args: Any, **more: Any) -> Any:
+        """Call a method of the table, every other time with a key, under which it is done once."""
+        if self.rng.random() < 0.5:
+            return getattr(self.table, method)(*args, **more)
+        more["key"] = f"key {len(self.keyed)}"
+        result = getattr(self.table, method)(*args, **more)
+        self.keyed.append((method, args, more, result))
+        return result
+
+    def repeat(self) -> None:
+        """Repeat one of the calls with a key: nothing happens."""
+        if self.keyed:
+            method, args, more, result = self.keyed[int(self.rng.integers(len(self.keyed)))]
+            before = self.table.stats().commits
+            assert getattr(self.table, method)(*args, **more) == result
+            assert self.table.stats().commits == before
 
     def name(self, number: int) -> Any:
         return number if self.kind == "int" else f"item {number} é"
@@ -51,20 +71,21 @@ class Walk:
             named = self.names(rng.integers(CLASSES, size=len(ids)))
             kept = [model.items[one].label for one in ids]
             y = [old if old is not None and rng.random() < 0.3 else named[i] for i, old in enumerate(kept)]
-            assert table.label(ids, y) == model.label(ids, y)
+            y = [None if rng.random() < 0.2 else label for label in y]
+            assert self.call("label", ids, y) == model.label(ids, y)
             if rng.random() < 0.5:
                 seq = table.stats().commits
                 assert table.label(ids[::-1], y[::-1]) == model.label(ids, y) == 0
                 assert table.stats().commits == seq
         elif what == "remove" and model.items:
             ids = self.some()
-            assert table.remove(ids) == len(ids)
+            assert self.call("remove", ids) == len(ids)
             model.remove(ids)
         elif what == "where":
             where = self.filter()
             ids = model.ids(lambda item: matches(where, item))
             if len(ids) < 12:
-                assert table.remove(where=where) == len(ids)
+                assert self.call("remove", where=where) == len(ids)
                 model.remove(ids)
         elif what == "refresh":
             assert table.refresh() == model.refresh()
@@ -85,8 +106,8 @@ class Walk:
             more["fields"] = random_fields(rng, len(ids))
         if rng.random() < 0.5:
             more["payloads"] = random_payloads(rng, len(ids))
-        for one in (self.table, self.model):
-            getattr(one, what)(ids, X, labels, **more)
+        self.call(what, ids, X, labels, **more)
+        getattr(self.model, what)(ids, X, labels, **more)
 
     def some(self) -> list[Any]:
         ids = self.rng.permutation(np.array(list(self.model.items), object))
@@ -123,6 +144,7 @@ def test_every_answer_is_the_models(
     walk.store("ingest" if seed else "add", 10)
     for at in range(24):
         walk.step()
+        walk.repeat()
         walk.judge()
         table = walk.table
         if path is not None and at % 6 == 5:
@@ -146,5 +168,6 @@ def test_every_answer_is_the_models(
     walk.table.close()
     with HashTable.open(tmp_path / "copy") as walk.table:
         walk.judge_all()
+        walk.repeat()
         walk.step()
         walk.judge_all()

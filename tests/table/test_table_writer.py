@@ -105,7 +105,7 @@ def test_each_call_has_its_own_errors(tmp_path: Path, place: str) -> None:
             (lambda: writer.add([1], X[:1], fields={"a": ["x"]}), TypeError, "'a', row 0"),
             (lambda: writer.add([1], X[:1], payloads=[{"a": object()}]), ValueError, r"payloads\[0\]"),
             (lambda: writer.label([77], [0]), KeyError, "77"),
-            (lambda: writer.label([100], [None]), ValueError, "missing"),
+            (lambda: writer.label([100], None), ValueError, "one label for each"),
         ]
         good: list[Callable[[], Any]] = [
             lambda i=i: writer.ingest([i], X[i : i + 1], [int(y[i])]) for i in range(10, 20)

@@ -86,6 +86,7 @@ def answers(table: HashTable, Q: np.ndarray) -> dict[str, Any]:
             for one in filters
         ],
         "comparison": table._state.comparison.to_fields(),
+        "keys": [list(call) for call in table._storage.all_done()],
     }
 
 
@@ -146,10 +147,10 @@ def _filled(path: Path, hasher: hs.OnlineHasher, policy: Policy, kind: str, **se
         if i == 1:
             del fields["price"]
         if i == 3:
-            table.add(ids, X.astype(dtype), fields=fields, payloads=payloads)
+            table.add(ids, X.astype(dtype), fields=fields, payloads=payloads, key="a call €")
         else:
             table.ingest(ids, X.astype(dtype), labels, fields=fields, payloads=payloads)
-    table.remove([named(4), named(11)])
+    table.remove([named(4), named(11)], key="6c2f1e0a-5b0d-4c65-9a37-1f7b6f0c2d11")
     table.refresh(10)
     table.declare({"later": int})
     X, y = rows(rng, 3)
@@ -159,11 +160,13 @@ def _filled(path: Path, hasher: hs.OnlineHasher, policy: Policy, kind: str, **se
 
 
 def _labelled(table: HashTable, kind: str) -> None:
-    """Labels for items that had none, and others for items that had some; learned where the method learns."""
+    """Labels for items that had none, others for items that had some, and some taken back; learned where the method
+    learns."""
     named = {"int": lambda i: 7 * i - 40, "str": lambda i: f"item {i} ä€"}[kind]
     for numbers in ([28, 29, 100, 2], [3, 29, 30]):
         y = [i % 4 for i in numbers]
         table.label([named(i) for i in numbers], [f"class {one}" for one in y] if kind == "str" else y)
+    table.label([named(i) for i in (100, 2, 28)], [None, None, "class 3" if kind == "str" else 3])
 
 
 def plain(path: Path) -> tuple[HashTable, bool]:
@@ -222,6 +225,7 @@ def matrix(path: Path) -> tuple[HashTable, bool]:
     Y[22:25] = np.nan
     table.ingest(range(20, 30), X[20:], Y[20:])
     table.label([5, 23], [[0, 1, 1, 0], [0, 0, 0, 1]])
+    table.label([5, 6, 7], [None, None, [1, 0, 0, 1]])
     return table, False
 
 

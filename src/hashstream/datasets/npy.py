@@ -21,7 +21,16 @@ import numpy as np
 from hashstream._machine import check_memory
 from hashstream.datasets.errors import DatasetError, reading
 
-__all__ = ["MAX_RATIO", "Header", "names_in_npz", "open_npy", "open_npz", "read_npy", "read_npz"]
+__all__ = [
+    "MAX_RATIO",
+    "Header",
+    "names_in_npz",
+    "open_npy",
+    "open_npz",
+    "read_header",
+    "read_npy",
+    "read_npz",
+]
 
 MAGIC = b"\x93NUMPY"
 MAX_HEADER = 1 << 16  # bytes; NumPy writes 118 for a matrix

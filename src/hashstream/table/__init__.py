@@ -6,7 +6,17 @@ folder. Another engine is another `Storage` or `CodeIndex` (`hashstream.table.st
 
 from hashstream.table.answers import Answers
 from hashstream.table.background import Refresher
-from hashstream.table.errors import Overtaken, TableError, TableLocked
+from hashstream.table.calls import Call
+from hashstream.table.errors import (
+    Closed,
+    DiskFull,
+    KeyReused,
+    OutcomeUnknown,
+    Overtaken,
+    ReadOnly,
+    TableError,
+    TableLocked,
+)
 from hashstream.table.files import FileIngest, Progress, Tally
 from hashstream.table.policies import (
     Eager,
@@ -23,20 +33,25 @@ from hashstream.table.policies import (
 )
 from hashstream.table.results import Commit, Items, RadiusResult, SearchResult
 from hashstream.table.settings import Durability, Settings
-from hashstream.table.state.change import Batch, Change
+from hashstream.table.state.change import Batch, Change, Done
 from hashstream.table.state.sample import Sample
 from hashstream.table.state.state import State
 from hashstream.table.state.view import View
 from hashstream.table.stats import Drift, TableStats
 from hashstream.table.storage.base import CodeIndex, Storage, StoredBatch
 from hashstream.table.table import HashTable
+from hashstream.table.writer import Writer
 
 __all__ = [
     "Answers",
     "Batch",
+    "Call",
     "Change",
+    "Closed",
     "CodeIndex",
     "Commit",
+    "DiskFull",
+    "Done",
     "Drift",
     "Durability",
     "Eager",
@@ -47,13 +62,16 @@ __all__ = [
     "Grown",
     "HashTable",
     "Items",
+    "KeyReused",
     "Lazy",
     "Never",
+    "OutcomeUnknown",
     "Overtaken",
     "Policy",
     "Progress",
     "Projected",
     "RadiusResult",
+    "ReadOnly",
     "Refresher",
     "Sample",
     "SearchResult",
@@ -66,6 +84,7 @@ __all__ = [
     "TableStats",
     "Tally",
     "View",
+    "Writer",
     "parse",
     "register",
 ]

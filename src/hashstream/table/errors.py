@@ -7,10 +7,16 @@ from pathlib import Path
 
 __all__ = [
     "REOPEN",
+    "Closed",
+    "DiskFull",
+    "KeyReused",
+    "OutcomeUnknown",
     "Overtaken",
+    "ReadOnly",
     "SegmentMissing",
     "TableError",
     "TableLocked",
+    "failed",
     "forked",
     "not_opened",
     "not_written",
@@ -26,6 +32,28 @@ class TableError(RuntimeError):
     """
 
 
+class DiskFull(TableError):
+    """A disk, or a quota, has no room for a change, which has not happened."""
+
+
+class OutcomeUnknown(TableError):
+    """A write was interrupted, or could not be synced: it may be stored or not. Closed and opened again, the table
+    shows which."""
+
+
+class ReadOnly(TableError):
+    """The table was opened with `mode="read"`."""
+
+
+class Closed(TableError):
+    """The table is closed."""
+
+
+def failed(error: OSError) -> type[TableError]:
+    """The class of the error about a file that could not be written."""
+    return DiskFull if error.errno in (errno.ENOSPC, errno.EDQUOT) else TableError
+
+
 def forked(path: Path, process: int) -> str:
     """The sentence about a table that a process has inherited by a fork."""
     return (
@@ -36,9 +64,9 @@ def forked(path: Path, process: int) -> str:
 
 def not_written(path: Path, error: OSError) -> TableError:
     """The sentence about a write that failed."""
-    full = error.errno in (errno.ENOSPC, errno.EDQUOT)
-    what = "the disk is full" if full else str(error)
-    return TableError(f"{what}: {path} could not be written. The table is as it was before the call.")
+    kind = failed(error)
+    what = "the disk is full" if kind is DiskFull else str(error)
+    return kind(f"{what}: {path} could not be written. The table is as it was before the call.")
 
 
 def not_opened(path: Path, error: OSError, *, write: bool) -> TableError:
@@ -53,7 +81,11 @@ def not_opened(path: Path, error: OSError, *, write: bool) -> TableError:
     remedy = (
         ' To only read the table, open it with mode="read".' if write and error.errno == errno.EROFS else ""
     )
-    return TableError(f"{file} cannot be opened: {error.strerror or error}.{remedy}")
+    return failed(error)(f"{file} cannot be opened: {error.strerror or error}.{remedy}")
+
+
+class KeyReused(ValueError):
+    """A key names a call that was done with other arguments: nothing was changed."""
 
 
 class SegmentMissing(TableError):

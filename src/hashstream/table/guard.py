@@ -12,7 +12,7 @@ from functools import wraps
 from types import CodeType, FrameType
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
-from hashstream.table.errors import TableError
+from hashstream.table.errors import Closed, ReadOnly
 
 __all__ = ["Guarded", "change", "exclusively", "inside"]
 
@@ -91,7 +91,7 @@ class Guarded(ABC):
 
     def _refuse_if_closed(self) -> None:
         if not self._open:
-            raise TableError("the table is closed")
+            raise Closed("the table is closed")
 
     def _refuse_if_forked(self) -> None:
         """TableError in a process that has inherited a stored table: there, it can only be searched."""
@@ -101,7 +101,7 @@ class Guarded(ABC):
     def _refuse_if_not_writable(self) -> None:
         self._refuse_if_closed()
         if not self._write:
-            raise TableError('the table was opened with mode="read"; open it with mode="write" to change it')
+            raise ReadOnly('the table was opened with mode="read"; open it with mode="write" to change it')
 
     def _go_on_in_fork(self) -> None:
         """In a forked process, which has none of the threads that held the locks. Where one was changing the table, the

@@ -19,12 +19,22 @@ from hashstream.table.state.ids import MAX_SLOTS, as_ids, kind_of, repeated
 from hashstream.table.state.labels import plain_labels
 from hashstream.table.state.state import State
 
-__all__ = ["IdsLike", "Incoming", "PayloadsLike", "check_incoming", "check_labels"]
+__all__ = [
+    "IdsLike",
+    "Incoming",
+    "PayloadsLike",
+    "check_feedback",
+    "check_incoming",
+    "field_columns",
+    "payload_texts",
+]
 
 MAX_PAYLOAD = 1 << 20  # characters of JSON
 MAX_DEPTH = (
     100  # of objects and lists within one another: what is written has to be read again, in any thread
 )
+
+NO_ROWS = np.empty((0, 0))
 
 IdsLike = ArrayLike | Sequence[int] | Sequence[str]
 PayloadsLike = Sequence[Mapping[str, Any] | None]
@@ -53,9 +63,9 @@ def check_incoming(
     state: State,
     ids: Any,
     X: Any,
-    y: LabelsLike | None,
-    fields: Mapping[str, Any] | None,
-    payloads: PayloadsLike | None,
+    y: LabelsLike | None = None,
+    fields: Mapping[str, Any] | None = None,
+    payloads: PayloadsLike | None = None,
     *,
     learn: bool,
 ) -> Incoming:
@@ -70,15 +80,31 @@ def check_incoming(
         X = check_finite(check_rows(learner, without_names(X), first=state.model.encoder is None))
         labels = None if y is None else as_labels(y)
     if labels is not None:
-        labels = check_labels(learner, plain_labels(labels), len(X), learned=learn)
+        labels = _check_labels(learner, plain_labels(labels), len(X), learned=learn)
     ids, X = _fitting(ids, X, state)
-    columns = _read_fields({} if fields is None else fields, state, len(ids))
-    texts = None if payloads is None else _as_texts(payloads, len(ids))
+    kinds = {name: column.kind for name, column in state.view.user_fields.items()}
+    columns = field_columns({} if fields is None else fields, kinds, len(ids))
+    texts = None if payloads is None else payload_texts(payloads, len(ids))
     firm = state.view.column is not None and state.model.encoder is not None
     return Incoming(ids, X, labels, columns, texts, learner, firm)
 
 
-def check_labels(learner: OnlineHasher, y: np.ndarray, n: int, *, learned: bool = False) -> np.ndarray:
+def check_feedback(state: State, ids: Any, y: LabelsLike) -> Incoming:
+    """Check labels for stored items, apart from whether they are stored."""
+    wanted = as_ids(ids)
+    if twice := repeated(wanted):
+        raise ValueError(f"ids occur more than once: {', '.join(map(repr, twice[:10]))}")
+    given = as_labels(y)
+    if not given.ndim or len(given) != len(wanted):
+        raise ValueError(
+            f"there are {len(wanted)} ids, but y has shape {given.shape}: one label for each is needed"
+        )
+    learner = state.model.hasher.copy()
+    labels = _check_labels(learner, plain_labels(given), len(wanted))
+    return Incoming(wanted, NO_ROWS, labels, {}, None, learner, firm=True)
+
+
+def _check_labels(learner: OnlineHasher, y: np.ndarray, n: int, *, learned: bool = False) -> np.ndarray:
     """y itself; a ValueError where a hasher could not learn such labels. n : rows. learned : whether it is about to,
     and finds out by itself."""
     learner.check_labels(y, n)
@@ -108,23 +134,24 @@ def _fitting(ids: Any, X: np.ndarray, state: State) -> tuple[np.ndarray, np.ndar
     return ids, np.ascontiguousarray(X)
 
 
-def _read_fields(fields: Mapping[str, Any], state: State, n: int) -> dict[str, FieldColumn]:
+def field_columns(fields: Mapping[str, Any], kinds: Mapping[str, str], n: int) -> dict[str, FieldColumn]:
+    """The values of n rows by field; ValueError or TypeError says what does not fit. kinds : of a table's fields."""
     if not isinstance(fields, Mapping):
         raise TypeError(
             f'fields are given by column, as in {{"tenant": [...]}}, not as {type(fields).__name__}'
         )
-    known = state.view.user_fields
     for name in fields:
-        if name not in known:
-            declared = ", ".join(known) or "none"
+        if name not in kinds:
+            declared = ", ".join(kinds) or "none"
             raise ValueError(
                 f"unknown field {name!r}: the fields of this table are {declared}. Declare it with "
                 "table.declare, or keep it in payloads="
             )
-    return {name: read_values(known[name].kind, name, values, n) for name, values in fields.items()}
+    return {name: read_values(kinds[name], name, values, n) for name, values in fields.items()}
 
 
-def _as_texts(payloads: Sequence[Mapping[str, Any] | None], n: int) -> list[str | None]:
+def payload_texts(payloads: PayloadsLike, n: int) -> list[str | None]:
+    """The payloads of n rows as JSON, None for a missing one; ValueError or TypeError says what is wrong."""
     if isinstance(payloads, (str, bytes, Mapping)) or not hasattr(payloads, "__len__"):
         raise TypeError(f"payloads must be a sequence of dicts, one per row, not {type(payloads).__name__}")
     if len(payloads) != n:

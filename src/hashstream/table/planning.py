@@ -10,7 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from hashstream.hashers.labels import labelled
+from hashstream.hashers import OnlineHasher
+from hashstream.hashers.labels import labelled, missing_rows
 from hashstream.table.errors import TableError
 from hashstream.table.policies import Facts, Projected
 from hashstream.table.state.change import Added, Batch, Change, Feedback, Recoded, Relabelled
@@ -44,9 +45,20 @@ class Plan:
     feedback: Feedback | None = None
 
     @property
-    def n_labelled(self) -> int:
-        """Items that get another label."""
-        return 0 if self.change.relabelled is None else len(self.change.relabelled.slots)
+    def relabelled(self) -> np.ndarray:
+        """The slots (n,) of items that get another label."""
+        return NO_SLOTS if self.change.relabelled is None else self.change.relabelled.slots
+
+    @property
+    def n_learned(self) -> int:
+        """Rows that the model learned from."""
+        batch = self.batch if self.batch is not None and self.batch.learned else None
+        total = 0
+        for lesson in (batch, self.feedback):
+            if lesson is not None:
+                missing = None if lesson.y is None else missing_rows(lesson.y)
+                total += len(lesson.X) - (0 if missing is None else int(missing.sum()))
+        return total
 
 
 def plan_batch(
@@ -84,24 +96,29 @@ def plan_batch(
     return Plan(change, batch, model, memory, taken)
 
 
-def plan_labels(state: State, storage: Storage, slots: np.ndarray, y: np.ndarray) -> Plan | None:
-    """Give the items at slots (n,) the labels y, learn from them, and re-encode what the policy wants; None where they
-    have these labels. `Overtaken` where slots were renumbered since the state."""
+def plan_labels(state: State, storage: Storage, slots: np.ndarray, y: np.ndarray) -> Plan:
+    """Give the items at slots (n,) the labels y, learn from them, and re-encode what the policy wants; where they have
+    these labels, nothing changes. A missing label is taken back. `Overtaken` where slots were renumbered since the
+    state."""
     _check_kind(state, y)
     hasher, held = state.model.hasher, state.view.labels
     labels = LabelColumn.of(y, len(y), learned=hasher.needs_labels)
     order = np.argsort(slots)
     order = order[~labels.chosen(order).same(held.chosen(slots[order]))]
     if not len(order):
-        return None
+        return Plan(Change(state.sample.change(NO_SLOTS)))
     slots, y = slots[order], y[order]
     changed = Relabelled(slots.astype(np.uint32), labels.chosen(order))
     sample = state.sample.relabelled(slots, y)
-    if not hasher.needs_labels:
+    at = _lessons(hasher, held, slots, y)
+    if not len(at):
         return Plan(Change(sample, relabelled=changed))
     if not storage.keep_features:
         raise TableError("this table keeps no features (keep_features=False), so it cannot learn from labels")
-    feedback = Feedback(changed.slots, storage.read(slots, state.generation), y, held.learned(slots))
+    slots, y, old = slots[at], y[at], held.learned(slots[at])
+    if old is not None and old.ndim != y.ndim:  # all are taken back: they are given as the old ones were
+        y = np.full_like(old, np.nan if old.ndim == 2 else None)
+    feedback = Feedback(changed.slots[at], storage.read(slots, state.generation), y, old)
     model = state.model.learned(taught(hasher.copy(), feedback))
     refresh, memory = _decide(state, state.view, storage, model, len(y))
     clock = time.perf_counter()
@@ -109,6 +126,21 @@ def plan_labels(state: State, storage: Storage, slots: np.ndarray, y: np.ndarray
     recoded = tuple(_recode(state, state.view, storage, model, going, None))
     taken = time.perf_counter() - clock
     return Plan(Change(sample, recoded=recoded, relabelled=changed), None, model, memory, taken, feedback)
+
+
+def _lessons(hasher: OnlineHasher, held: LabelColumn, slots: np.ndarray, y: np.ndarray) -> np.ndarray:
+    """The rows of new labels y that the hasher learns from: those that are there, and, where it can take labels back,
+    those that are missing in the place of one that it has learned."""
+    if not hasher.needs_labels:
+        return np.empty(0, np.intp)
+    missing = missing_rows(y)
+    if missing is None:
+        return np.arange(len(y))
+    old = held.learned(slots) if hasher.can_correct() else None
+    if old is not None:
+        never = missing_rows(old)
+        missing &= False if never is None else never
+    return np.flatnonzero(~missing)
 
 
 def _decide(

@@ -16,11 +16,12 @@ from numpy.typing import ArrayLike
 
 from hashstream._machine import cores
 from hashstream.hashers.validation import check_count, check_finite, check_rows, without_names
-from hashstream.table.errors import Overtaken, TableError
+from hashstream.table.errors import OutcomeUnknown, Overtaken, TableError
 from hashstream.table.following import Follower, no_longer_followed
 from hashstream.table.guard import Guarded, exclusively, inside
-from hashstream.table.rescoring import METRICS, Metric, rescored
+from hashstream.table.rescoring import Metric, rescored
 from hashstream.table.results import Items, RadiusResult, SearchResult
+from hashstream.table.search_arguments import Include, check_candidates, check_compare, check_include
 from hashstream.table.state.filters import Filters
 from hashstream.table.state.ids import as_ids, column_of, kind_of
 from hashstream.table.state.index import Index
@@ -33,8 +34,6 @@ from hashstream.table.storage.base import Storage, read_payloads
 __all__ = ["Include", "Readable", "Where"]
 
 Where = Mapping[str, Any]
-Include = Sequence[Literal["labels", "fields", "payloads"]]
-INCLUDED = ("labels", "fields", "payloads")
 
 log = logging.getLogger("hashstream.table")
 
@@ -81,9 +80,11 @@ class Readable(Guarded):
         Returns distances (q, m), uint16 (float64 where asymmetric or rescored), and ids (q, m), int64 or object holding
         str, with m = min(k, items that match): narrower arrays where there are fewer than k.
         """
-        check_count("k", k, 1)
-        check_count("offset", offset, 0)
-        most = self._candidates(k + offset, rescore, metric)
+        most = check_candidates(k, offset, rescore, metric)
+        if rescore is not None:
+            self._refuse_if_forked()
+            if not self._storage.keep_features:
+                raise TableError("this table keeps no features (keep_features=False), so it cannot rescore")
         while True:
             state, Q = self._to_search(Q, include)
             index = self._storage.index(state.view)
@@ -129,22 +130,6 @@ class Readable(Guarded):
                 return result
             self._await_reload()
 
-    def _candidates(self, most: int, rescore: int | None, metric: str) -> int:
-        """How many items a search looks for, to return `most` of them."""
-        if metric not in METRICS:
-            raise ValueError(f"metric must be one of {', '.join(map(repr, METRICS))}, not {metric!r}")
-        if rescore is None:
-            return int(most)
-        check_count("rescore", rescore, 1)
-        if most > rescore:
-            raise ValueError(
-                f"rescore must be at least k + offset, {most} here, not {rescore}: so many are ranked again"
-            )
-        self._refuse_if_forked()
-        if not self._storage.keep_features:
-            raise TableError("this table keeps no features (keep_features=False), so it cannot rescore")
-        return int(rescore)
-
     @inside
     def _rescored(
         self, Q: np.ndarray, slots: np.ndarray, state: State, metric: Metric
@@ -173,12 +158,7 @@ class Readable(Guarded):
         self._keep_up()
         if include:
             self._refuse_if_forked()
-            if not isinstance(include, (list, tuple, set, frozenset)) or any(
-                one not in INCLUDED for one in include
-            ):
-                raise ValueError(
-                    f"include takes a tuple of {', '.join(map(repr, INCLUDED))}, not {include!r}"
-                )
+            check_include(include)
         state = self._state
         encoder = state.model.encoder
         if encoder is None:
@@ -364,15 +344,12 @@ class Readable(Guarded):
         """The current state; TableError where a change was interrupted between its commit and the moment when everybody
         sees it. While holding the writer's lock."""
         if self._storage.in_doubt or self._torn:
-            raise TableError(
+            raise OutcomeUnknown(
                 "the last write was interrupted and its outcome is unknown: close and reopen the table"
             )
         return self._state
 
 
 def _compare(compare: Compare | Literal["auto"], state: State) -> Compare:
-    if compare == "auto":
-        return state.comparison.choice
-    if compare not in ("like", "current"):
-        raise ValueError(f'compare must be "auto", "like" or "current", not {compare!r}')
-    return compare
+    chosen = check_compare(compare)
+    return state.comparison.choice if chosen == "auto" else chosen

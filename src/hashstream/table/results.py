@@ -69,7 +69,8 @@ class Commit:
     """One commit, in figures: its number, and items that were added, removed (replaced ones too), re-encoded and
     labelled.
 
-    recode_seconds : that re-encoding took. All are 0 where the table was compacted.
+    recode_seconds : that re-encoding took. learned : rows that the model learned from. All are 0 where the table was
+    compacted. version : of the current functions after it; None before anything was stored.
     """
 
     seq: int
@@ -78,3 +79,5 @@ class Commit:
     recoded: int = 0
     recode_seconds: float = 0.0
     labelled: int = 0
+    learned: int = 0
+    version: int | None = None

@@ -17,14 +17,15 @@ from numpy.typing import ArrayLike, DTypeLike
 
 from hashstream.datasets.rows import RowSource
 from hashstream.hashers import LabelsLike, OnlineHasher
-from hashstream.hashers.labels import as_labels, missing_rows
 from hashstream.hashers.validation import check_count
+from hashstream.table.calls import Call, Doing, do_calls, done_by
 from hashstream.table.comparing import compared, is_due
 from hashstream.table.errors import Overtaken, TableError
 from hashstream.table.files import FileIngest, Progress, Tally, check_sources, open_source
 from hashstream.table.following import Follower, follower_of
 from hashstream.table.guard import change, exclusively, inside
-from hashstream.table.incoming import IdsLike, Incoming, PayloadsLike, check_incoming, check_labels
+from hashstream.table.incoming import IdsLike, Incoming, PayloadsLike, check_feedback, check_incoming
+from hashstream.table.keys import check_key, fingerprint, removal_fingerprint, result_of
 from hashstream.table.logs import log_commit, log_compaction
 from hashstream.table.opening import new_fields, open_storage
 from hashstream.table.planning import NO_SLOTS, Plan, plan_batch, plan_labels, plan_refresh
@@ -32,16 +33,15 @@ from hashstream.table.policies import Policy, parse
 from hashstream.table.reading import Readable, Where
 from hashstream.table.results import Commit
 from hashstream.table.settings import Durability, Settings
-from hashstream.table.state.change import Batch, Change
+from hashstream.table.state.change import Batch, Change, Done
 from hashstream.table.state.columns import field_kinds
-from hashstream.table.state.ids import as_ids, repeated
+from hashstream.table.state.ids import as_ids
 from hashstream.table.state.index import Index
-from hashstream.table.state.labels import plain_labels
 from hashstream.table.state.state import Model, State
 from hashstream.table.stats import History, TableStats, stored_map_of, table_stats
 from hashstream.table.storage.base import Storage, check_codes, check_payloads
 from hashstream.table.storage.folder.names import is_table
-from hashstream.table.writer import Call, Writer, do_calls
+from hashstream.table.writer import Writer
 
 __all__ = ["HashTable"]
 
@@ -50,8 +50,6 @@ log = logging.getLogger("hashstream.table")
 REFRESHES = (
     20  # commits in which `ingest_files` re-encodes stale items, and so often it tells of its progress
 )
-
-NO_ROWS = np.empty((0, 0))
 
 
 class HashTable(Readable):
@@ -199,6 +197,7 @@ class HashTable(Readable):
         *,
         fields: Mapping[str, Any] | None = None,
         payloads: PayloadsLike | None = None,
+        key: str | None = None,
     ) -> None:
         """Store a batch, and learn from its rows that have a label. It is durable when this returns; if this raises,
         nothing has changed.
@@ -210,8 +209,12 @@ class HashTable(Readable):
             None. Before the first label has come, rows get the codes of the method's initial functions.
         fields : name -> n values, of fields that were declared. Fields that are left out are missing.
         payloads : n dicts that JSON can hold, or None for an item that has none.
+        key : a name of this call that the caller chose, such as a UUID, of 1 to 200 characters. A call whose key the
+            table knows was done before: it changes nothing, and returns what it returned then. `KeyReused` where the
+            arguments are others. The last 100,000 keys are kept, each committed together with what its call changed; a
+            call that raises leaves none.
         """
-        self._store(check_incoming(self._sure_state(), ids, X, y, fields, payloads, learn=True), learn=True)
+        self._once(Call("ingest", (ids, X, y), {"fields": fields, "payloads": payloads}, key))
 
     def ingest_files(
         self,
@@ -290,12 +293,14 @@ class HashTable(Readable):
         learn: bool = False,
         fields: Mapping[str, Any] | None = None,
         payloads: PayloadsLike | None = None,
+        key: str | None = None,
     ) -> None:
         """Store items, with labels or without, and do not learn from them unless `learn`; otherwise as `ingest`."""
-        self._store(check_incoming(self._sure_state(), ids, X, y, fields, payloads, learn=learn), learn=learn)
+        more = {"fields": fields, "payloads": payloads}
+        self._once(Call("ingest" if learn else "add", (ids, X, y), more, key))
 
     @change
-    def label(self, ids: IdsLike, y: LabelsLike) -> int:
+    def label(self, ids: IdsLike, y: LabelsLike, *, key: str | None = None) -> int:
         """Give labels to stored items, and learn from them; durable when this returns.
 
         A label in the place of another one corrects it: a hasher that can (`hasher.can_correct()`: RidgeHash, for
@@ -303,43 +308,16 @@ class HashTable(Readable):
         in addition. An item that has this label already, and was learned with it, is not learned from again, so that a
         call may be repeated.
 
-        ids : (n,), each once; KeyError where one is not stored. y : (n,) labels or an (n, C) matrix, none missing.
+        A missing label (None, NaN, pandas.NA; in a matrix, anywhere in its row) takes the item's label back: it has
+        none afterwards. A hasher that can correct is then as if it had never learned the item; the others stay as they
+        are.
 
-        Returns the number of items whose label is new.
+        ids : (n,), each once; KeyError where one is not stored. y : (n,) labels or an (n, C) matrix.
+        key : as for `ingest`.
+
+        Returns the number of items whose label has changed.
         """
-        return self._label(self._labels_for(ids, y))
-
-    def _labels_for(self, ids: IdsLike, y: LabelsLike) -> Incoming:
-        """Checked labels for stored items."""
-        wanted = as_ids(ids)
-        if twice := repeated(wanted):
-            raise ValueError(f"ids occur more than once: {', '.join(map(repr, twice[:10]))}")
-        with self._publish:
-            self._slots(wanted)  # KeyError where one is not stored
-            learner = self._state.model.hasher.copy()
-        given = as_labels(y)
-        if not given.ndim or len(given) != len(wanted):
-            raise ValueError(
-                f"there are {len(wanted)} ids, but y has shape {given.shape}: one label for each is needed"
-            )
-        labels = check_labels(learner, plain_labels(given), len(wanted))
-        if (missing := missing_rows(labels)) is not None:
-            raise ValueError(f"y[{int(missing.argmax())}] is missing: a label is needed for each item")
-        return Incoming(wanted, NO_ROWS, labels, {}, None, learner, firm=True)
-
-    def _label(self, rows: Incoming) -> int:
-        assert rows.y is not None
-        state = self._sure_state()
-        with self._publish:
-            slots = self._slots(rows.ids)
-        plan = plan_labels(state, self._storage, slots, rows.y)
-        if plan is None:
-            return 0
-        self._commit(plan)
-        self._maintain()
-        if plan.feedback is not None and self._refresher is not None:
-            self._refresher.wake(self)
-        return plan.n_labelled
+        return self._once(Call("label", (ids, y), {}, key)) or 0
 
     def writer(self) -> Writer:
         """A writer for any number of threads, whose calls share commits: many small calls at once take little longer
@@ -350,21 +328,80 @@ class HashTable(Readable):
     @change
     def _do_calls(self, calls: list[Call]) -> None:
         """Calls of a writer, in as few commits as possible."""
-        do_calls(calls, self._checked, self._do)
+        do_calls(calls, Doing(self._checked, self._was_done, self._do))
+
+    def _once(self, call: Call) -> int | None:
+        """Do a call by itself, unless its key says that it was done before; what it returns, or returned then."""
+        self._sure_state()
+        if call.key is None or not self._was_done(call):
+            (call.result,) = self._do(call.kind, self._checked(call), (call,))
+        return call.result
+
+    def _was_done(self, call: Call) -> bool:
+        """Whether a call was done before, by its key; then it has the result of that time. `KeyReused` where that call
+        had other arguments."""
+        assert call.key is not None
+        self._sure_state()
+        before = self._storage.done(call.key)
+        if before is None:
+            return False
+        mark: int | None = call.fingerprint
+        if call.rows is None or not call.rows.firm:
+            try:
+                mark = fingerprint(call.kind, self._rows_of(call))
+            except (
+                ArithmeticError,
+                LookupError,
+                TypeError,
+                ValueError,
+            ):  # no call with such arguments was done
+                mark = None
+        call.end(result=result_of(before, mark))
+        return True
 
     def _checked(self, call: Call) -> Incoming:
-        """The rows of a call of a writer, in any thread."""
+        """The rows of a call, in any thread."""
         self._refuse_if_forked()
         self._refuse_if_not_writable()
+        call.rows = rows = self._rows_of(call)
         if call.kind == "label":
-            return self._labels_for(*call.args)
+            with self._publish:
+                self._slots(rows.ids)  # KeyError where one is not stored
+        if call.key is not None:
+            call.fingerprint = fingerprint(call.kind, rows)
+        return rows
+
+    def _rows_of(self, call: Call) -> Incoming:
+        """The arguments of a call, checked, apart from whether the items that it labels are stored."""
+        if call.kind == "label":
+            return check_feedback(self._state, *call.args, **call.more)
         return check_incoming(self._state, *call.args, **call.more, learn=call.kind == "ingest")
 
-    def _do(self, kind: str, rows: Incoming) -> None:
+    def _do(self, kind: str, rows: Incoming, calls: Sequence[Call]) -> Sequence[int | None]:
+        """Commit the rows of calls of one kind; the result of each."""
         if kind == "label":
-            self._label(rows)
-        else:
-            self._store(rows, learn=kind == "ingest")
+            return self._label(rows, calls)
+        nothing = [None] * len(calls)
+        self._store(rows, learn=kind == "ingest", done=done_by(calls, nothing))
+        return nothing
+
+    def _label(self, rows: Incoming, calls: Sequence[Call]) -> list[int]:
+        """Commit labels of stored items; for each call the number of those that are new."""
+        assert rows.y is not None
+        state = self._sure_state()
+        with self._publish:
+            slots = self._slots(rows.ids)
+        plan = plan_labels(state, self._storage, slots, rows.y)
+        changed = np.isin(slots, plan.relabelled)
+        counts = [0 if call.rows is None else len(call.rows.ids) for call in calls]
+        new = [int(part.sum()) for part in np.split(changed, np.cumsum(counts)[:-1])]
+        done = done_by(calls, new)
+        if len(plan.relabelled) or done:
+            self._commit(plan, done)
+            self._maintain()
+        if plan.feedback is not None and self._refresher is not None:
+            self._refresher.wake(self)
+        return new
 
     @change
     def declare(self, fields: Mapping[str, Any]) -> None:
@@ -376,23 +413,33 @@ class HashTable(Readable):
             self._commit(Plan(Change(state.sample.change(NO_SLOTS), declared=new)))
 
     @change
-    def remove(self, ids: IdsLike | None = None, *, where: Where | None = None) -> int:
+    def remove(
+        self, ids: IdsLike | None = None, *, where: Where | None = None, key: str | None = None
+    ) -> int:
         """Remove items for good, by their ids or by a filter; returns how many.
 
-        KeyError, and nothing changes, where an id is not stored.
+        KeyError, and nothing changes, where an id is not stored. key : as for `ingest`.
         """
         state = self._sure_state()
         if (ids is None) == (where is None):
             raise ValueError("remove needs ids, or where=, and not both")
-        if where is not None:
-            if not where:
-                raise ValueError("an empty filter would remove every item: to do so, ask that the id exists")
+        if where is not None and not where:
+            raise ValueError("an empty filter would remove every item: to do so, ask that the id exists")
+        wanted = None if ids is None else np.unique(as_ids(ids))
+        mark = 0
+        if key is not None:
+            mark = removal_fingerprint(wanted, where)
+            if (before := self._storage.done(check_key(key))) is not None:
+                return result_of(before, mark) or 0
+        if wanted is None:
+            assert where is not None
             slots = self._matching(where, state).slots()
         else:
             with self._publish:
-                slots = np.sort(self._slots(np.unique(as_ids(ids)))).astype(np.uint32)
-        if len(slots):
-            self._commit(Plan(Change(state.sample.change(slots), removed=slots)))
+                slots = np.sort(self._slots(wanted)).astype(np.uint32)
+        done = () if key is None else (Done(key, mark, len(slots)),)
+        if len(slots) or done:
+            self._commit(Plan(Change(state.sample.change(slots), removed=slots)), done)
         self._maintain()
         return len(slots)
 
@@ -435,10 +482,10 @@ class HashTable(Readable):
                 self._state, self._index = after, None
             self._storage.settled()
             log_compaction(self._name(), dead, time.perf_counter() - clock)
-            self._tell(Commit(after.seq))
+            self._tell(Commit(after.seq, version=_version(after)))
         return dead
 
-    def _store(self, rows: Incoming, *, learn: bool) -> None:
+    def _store(self, rows: Incoming, *, learn: bool, done: Sequence[Done] = ()) -> None:
         """Commit a batch, and learn from it where told so."""
         state = self._sure_state()
         learner = state.model.hasher.copy() if rows.firm else rows.learner
@@ -454,19 +501,22 @@ class HashTable(Readable):
         with self._publish:
             found = self._find(rows.ids)
         batch = Batch(rows.X, rows.y, learned, rows.fields, rows.payloads)
-        self._commit(plan_batch(state, self._storage, rows.ids, found, batch, model))
+        self._commit(plan_batch(state, self._storage, rows.ids, found, batch, model), done)
         self._maintain()
         if learned and self._refresher is not None:
             self._refresher.wake(self)
 
-    def _commit(self, plan: Plan) -> None:
-        """Make a change durable, then let everybody see it. All that can fail is done before the commit."""
+    def _commit(self, plan: Plan, done: Sequence[Done] = ()) -> None:
+        """Make a change durable, then let everybody see it. All that can fail is done before the commit.
+
+        done : the calls with a key that it does.
+        """
         clock, before, change = time.perf_counter(), self._state.view, plan.change
         after = self._state.after(change, plan.model, plan.memory)
         if plan.model is not None and is_due(after):
             after = replace(after, comparison=compared(after))
         index, enter = self._next_index(change, after)
-        self._storage.commit(change, after, plan.batch, plan.feedback)
+        self._storage.commit(change, after, plan.batch, plan.feedback, done)
         with self._publish:
             self._index = None  # built again when it is next asked for, if what follows is interrupted
             self._state = after
@@ -476,8 +526,8 @@ class HashTable(Readable):
         self._storage.settled()
         added = 0 if change.added is None else len(change.added.ids)
         recoded = sum(len(piece.slots) for piece in change.recoded)
-        figures = len(change.removed), recoded, plan.recode_seconds, plan.n_labelled
-        commit = Commit(after.seq, added, *figures)
+        figures = len(change.removed), recoded, plan.recode_seconds, len(plan.relabelled), plan.n_learned
+        commit = Commit(after.seq, added, *figures, _version(after))
         log_commit(self._name(), commit, time.perf_counter() - clock, change, before)
         self._tell(commit)
 
@@ -546,6 +596,50 @@ class HashTable(Readable):
     def fields(self) -> dict[str, str]:
         """The declared fields, name -> type."""
         return {name: values.kind for name, values in self._state.view.user_fields.items()}
+
+    @property
+    def commits(self) -> int:
+        """The number of the last commit that this table shows."""
+        return self._state.seq
+
+    @property
+    def version(self) -> int | None:
+        """The version of the current hash functions; None before the first item."""
+        newest = self._state.view.newest
+        return None if newest < 0 else newest
+
+    @property
+    def in_doubt(self) -> bool:
+        """Whether the last write was interrupted and its outcome is unknown: reopening the table finds out."""
+        return self._storage.in_doubt or self._torn
+
+    @property
+    def id_kind(self) -> Literal["int", "str"] | None:
+        """The kind of the ids; None before the first item."""
+        self._keep_up()
+        column = self._state.view.column
+        return None if column is None else "str" if column.kind == "str" else "int"
+
+    @property
+    def n_features(self) -> int | None:
+        """Features per item; None before the first item, unless the hasher has learned before."""
+        self._keep_up()
+        encoder = self._state.model.encoder
+        return None if encoder is None else int(encoder.n_features)
+
+    @property
+    def dtype(self) -> np.dtype[Any] | None:
+        """The dtype of features; None before the first item, unless the hasher has learned before."""
+        self._keep_up()
+        encoder = self._state.model.encoder
+        return None if encoder is None else np.dtype(encoder.dtype)
+
+    def sample_ids(self) -> np.ndarray:
+        """The ids of the items in the table's sample, in the order of insertion: (m,) int64, or object holding str."""
+        self._refuse_if_closed()
+        self._keep_up()
+        state = self._state
+        return state.view.ids(np.sort(state.sample.items()[0]))
 
     @property
     def hasher(self) -> OnlineHasher:
@@ -668,3 +762,8 @@ class HashTable(Readable):
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+def _version(state: State) -> int | None:
+    """Of the current functions."""
+    return None if state.model.encoder is None else state.model.version

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
+from typing import NamedTuple
 
 import numpy as np
 
@@ -12,7 +13,7 @@ from hashstream.table.state.columns import FieldColumn
 from hashstream.table.state.labels import LabelColumn
 from hashstream.table.state.sample import SampleChange
 
-__all__ = ["Added", "Batch", "Change", "Feedback", "Recoded", "Relabelled"]
+__all__ = ["Added", "Batch", "Change", "Done", "Feedback", "Recoded", "Relabelled"]
 
 
 def no_fields() -> Mapping[str, FieldColumn]:
@@ -91,7 +92,8 @@ class Batch:
 class Feedback:
     """Labels for stored items that the hasher has learned from in one call.
 
-    slots : (n,) uint32, ascending. X : (n, d), their features. y : (n,) or (n, C), their labels.
+    slots : (n,) uint32, ascending. X : (n, d), their features. y : (n,) or (n, C), their labels; one that is missing is
+    taken back, and has an old one.
     old : the labels with which it had learned them before, missing where it had not; None where it had learned none.
     """
 
@@ -99,3 +101,11 @@ class Feedback:
     X: np.ndarray
     y: np.ndarray
     old: np.ndarray | None
+
+
+class Done(NamedTuple):
+    """A call that was committed under a key of its caller. fingerprint : of its arguments. result : as it returned."""
+
+    key: str
+    fingerprint: int
+    result: int | None

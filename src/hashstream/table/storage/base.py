@@ -6,7 +6,7 @@ Another engine is another `Storage` or `CodeIndex`. Every `Storage` is held to `
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
@@ -14,13 +14,14 @@ import numpy as np
 
 from hashstream.table.errors import TableError
 from hashstream.table.settings import Settings
-from hashstream.table.state.change import Batch, Change, Feedback
+from hashstream.table.state.change import Batch, Change, Done, Feedback
 from hashstream.table.state.matching import Matching
 from hashstream.table.state.search import Compare, ExactScan
 from hashstream.table.state.state import State
 from hashstream.table.state.view import View, locate
 
 __all__ = [
+    "MOST_KEYS",
     "CodeIndex",
     "Storage",
     "StoredBatch",
@@ -31,6 +32,7 @@ __all__ = [
     "surviving",
 ]
 
+MOST_KEYS = 100_000  # of calls that a storage remembers: the last ones
 ROUNDING = 1e-4  # of a row's largest value: a bit whose value is nearer to 0 may come out either way
 
 
@@ -118,12 +120,17 @@ class Storage(ABC):
 
     @abstractmethod
     def commit(
-        self, change: Change, after: State, batch: Batch | None = None, feedback: Feedback | None = None
+        self,
+        change: Change,
+        after: State,
+        batch: Batch | None = None,
+        feedback: Feedback | None = None,
+        done: Sequence[Done] = (),
     ) -> None:
         """Make a change durable, whole or not at all; a TableError where it is not.
 
         after : the state that the change leads to. batch : the rows of `change.added`. feedback : what was learned
-        from `change.relabelled`.
+        from `change.relabelled`. done : the calls with a key that the change does, remembered with it.
         From here until `settled`, the storage is in doubt.
         """
 
@@ -135,6 +142,14 @@ class Storage(ABC):
     @abstractmethod
     def in_doubt(self) -> bool:
         """Whether a commit was interrupted, so that what is stored may not be what the table shows."""
+
+    @abstractmethod
+    def done(self, key: str) -> Done | None:
+        """The call that was committed under a key; None where there is none among the last `MOST_KEYS`."""
+
+    @abstractmethod
+    def all_done(self) -> Iterator[Done]:
+        """All of these calls, in order."""
 
     @abstractmethod
     def features(self, slots: np.ndarray) -> np.ndarray:

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from hashstream.table.errors import TableError
+from hashstream.table.errors import Closed
 
 __all__ = ["Segment", "Segments"]
 
@@ -116,7 +116,7 @@ class Segments(ABC):
     @staticmethod
     def _all_found(missing: int) -> None:
         if missing > 0:  # or what was in that memory before would be taken for them
-            raise TableError(f"features of {missing} slots are not there: the table was closed meanwhile")
+            raise Closed(f"features of {missing} slots are not there: the table was closed meanwhile")
 
     @property
     def nbytes(self) -> int:

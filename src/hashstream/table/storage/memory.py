@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections import OrderedDict
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,9 +11,9 @@ import numpy as np
 
 from hashstream.table.errors import Overtaken
 from hashstream.table.settings import Settings
-from hashstream.table.state.change import Batch, Change, Feedback
+from hashstream.table.state.change import Added, Batch, Change, Done, Feedback
 from hashstream.table.state.state import State
-from hashstream.table.storage.base import Storage, StoredBatch, surviving
+from hashstream.table.storage.base import MOST_KEYS, Storage, StoredBatch, surviving
 from hashstream.table.storage.features import Segment, Segments
 from hashstream.table.storage.folder.create import save_as_folder
 
@@ -57,6 +58,7 @@ class MemoryStorage(Storage):
         self._segments: Segments | None = None
         self._batches: list[StoredBatch] = []
         self._payloads: dict[int, str] = {}
+        self._done: OrderedDict[str, Done] = OrderedDict()  # unlike a dict, it drops its first entry fast
         self._in_doubt = False
         self._since_checkpoint = 0  # rows learned
 
@@ -64,14 +66,24 @@ class MemoryStorage(Storage):
         return self._first
 
     def commit(
-        self, change: Change, after: State, batch: Batch | None = None, feedback: Feedback | None = None
+        self,
+        change: Change,
+        after: State,
+        batch: Batch | None = None,
+        feedback: Feedback | None = None,
+        done: Sequence[Done] = (),
     ) -> None:
         self._in_doubt = True
         if feedback is not None:
             self._since_checkpoint += len(feedback.slots)
-        if batch is None or change.added is None:
-            return
-        added = change.added
+        if batch is not None and change.added is not None:
+            self._keep(batch, change.added, after.seq)
+        for call in done:
+            self._done[call.key] = call
+            if len(self._done) > MOST_KEYS:
+                self._done.popitem(last=False)
+
+    def _keep(self, batch: Batch, added: Added, seq: int) -> None:
         if self.keep_features:
             if self._segments is None:
                 self._segments = MemorySegments(batch.X.shape[1], batch.X.dtype)
@@ -87,7 +99,7 @@ class MemoryStorage(Storage):
         for slot, text in enumerate(batch.payloads or (), added.first_slot):
             if text is not None:
                 self._payloads[slot] = text
-        self._batches.append(StoredBatch(after.seq, added.first_slot, len(batch.X), added.version))
+        self._batches.append(StoredBatch(seq, added.first_slot, len(batch.X), added.version))
 
     def settled(self) -> None:
         self._in_doubt = False
@@ -95,6 +107,12 @@ class MemoryStorage(Storage):
     @property
     def in_doubt(self) -> bool:
         return self._in_doubt
+
+    def done(self, key: str) -> Done | None:
+        return self._done.get(key)
+
+    def all_done(self) -> Iterator[Done]:
+        yield from list(self._done.values())
 
     def features(self, slots: np.ndarray) -> np.ndarray:
         segments = self._segments

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from hashstream.hashers.serialization import to_bytes
-from hashstream.table.errors import TableError
+from hashstream.table.errors import TableError, failed
 from hashstream.table.settings import Settings
 from hashstream.table.state.state import State
 from hashstream.table.storage.base import Storage
@@ -43,7 +43,7 @@ def create_folder(path: Path, state: State, settings: Settings, *, keep_features
             f"{path} cannot be created: this user lacks permission to write to {Path(error.filename or path).parent}"
         ) from error
     except OSError as error:
-        raise TableError(f"{path} cannot be created: {error.strerror or error}") from error
+        raise failed(error)(f"{path} cannot be created: {error.strerror or error}") from error
 
 
 def _create(path: Path, state: State, settings: Settings, keep_features: bool) -> None:
@@ -74,3 +74,4 @@ def save_as_folder(source: Storage, path: Path, state: State, history: dict[str,
         with closing(FolderStorage(part, mode="write")) as target:
             if state.view.column is not None:
                 target.fill(source, state, history)
+            target.remember(list(source.all_done()))

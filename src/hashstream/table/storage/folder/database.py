@@ -23,13 +23,15 @@ import os
 import sqlite3
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from hashstream.table.errors import TableError, forked
+from hashstream.table.errors import OutcomeUnknown, TableError, forked
+from hashstream.table.state.change import Done
+from hashstream.table.storage.base import MOST_KEYS
 from hashstream.table.storage.folder.failpoints import reach
 from hashstream.table.storage.folder.open_files import OpenFiles, explained
 from hashstream.table.storage.folder.records import (
@@ -83,6 +85,12 @@ CREATE TABLE feedback (
 CREATE TABLE payloads (generation INTEGER, slot INTEGER, json TEXT NOT NULL, crc INTEGER NOT NULL,
     PRIMARY KEY (generation, slot)) WITHOUT ROWID;
 """
+SINCE_4 = """
+CREATE TABLE keys (key TEXT PRIMARY KEY, number INTEGER NOT NULL, fingerprint INTEGER NOT NULL, result INTEGER,
+    crc INTEGER NOT NULL) WITHOUT ROWID;
+CREATE UNIQUE INDEX key_numbers ON keys (number);
+"""
+MIGRATIONS = {3: SINCE_3, 4: SINCE_4}  # by the format that they lead to
 
 
 class Database:
@@ -125,7 +133,8 @@ class Database:
         self._db.execute(f"PRAGMA page_size = {PAGE_BYTES}")
         self._db.execute("PRAGMA journal_mode = WAL")
         self._db.executescript(
-            f"BEGIN; PRAGMA application_id = {APPLICATION}; PRAGMA user_version = {FORMAT}; {SCHEMA} {SINCE_3} COMMIT;"
+            f"BEGIN; PRAGMA application_id = {APPLICATION}; PRAGMA user_version = {FORMAT}; {SCHEMA} "
+            f"{' '.join(MIGRATIONS.values())} COMMIT;"
         )
 
     def _check_format(self) -> None:
@@ -141,9 +150,11 @@ class Database:
         return int(self._one("PRAGMA user_version")[0])
 
     def migrate(self) -> None:
-        """In a transaction: add the tables that an older format lacks. The caller stores the items again."""
-        if self.format == OLDEST:
-            for statement in filter(str.strip, SINCE_3.split(";")):
+        """In a transaction: add the tables that an older format lacks. From format 2, the caller stores the items
+        again."""
+        found = self.format
+        for number, statements in MIGRATIONS.items():
+            for statement in filter(str.strip, statements.split(";") if found < number else ()):
                 self._db.execute(statement)
         self._db.execute(f"PRAGMA user_version = {FORMAT}")
 
@@ -217,7 +228,7 @@ class Database:
 
     def begin_writing(self, *, sync: bool) -> None:
         if self._in_doubt:
-            raise TableError(
+            raise OutcomeUnknown(
                 f"the last write to {self.path} was interrupted and its outcome is unknown: close and reopen the table"
             )
         self._next_head = self._head
@@ -253,9 +264,13 @@ class Database:
                 if not isinstance(error, sqlite3.Error):
                     self._in_doubt = False
         except sqlite3.Error as second:
-            raise self.damaged(second) from error
+            raise self._given_up(second) from error
         if isinstance(error, sqlite3.Error):
-            raise self.damaged(error) from error
+            raise self._given_up(error) from error
+
+    def _given_up(self, error: sqlite3.Error) -> TableError:
+        told = self.damaged(error)
+        return OutcomeUnknown(str(told)) if self._in_doubt else told
 
     def end_sync(self) -> None:
         with suppress(sqlite3.Error):
@@ -395,6 +410,38 @@ class Database:
     def forget_feedback(self, seq: int) -> None:
         """That of commits up to `seq`, which a checkpoint of the model has."""
         self._db.execute("DELETE FROM feedback WHERE seq <= ?", (seq,))
+
+    # ---- calls that were done, by their keys
+
+    def put_done(self, calls: Sequence[Done], head: Head) -> Head:
+        """Add calls, and drop the oldest beyond `MOST_KEYS`; the head that says so, which the caller stores."""
+        last = head.last_key + len(calls)
+        for number, call in enumerate(calls, head.last_key + 1):
+            self._insert("keys", call.key, number, call.fingerprint, call.result)
+        first = max(head.first_key, last + 1 - MOST_KEYS)
+        if first > head.first_key:
+            self._db.execute("DELETE FROM keys WHERE number < ?", (first,))
+        return replace(head, first_key=first, last_key=last)
+
+    def done(self, key: str) -> Done | None:
+        return next((call for _, call in self._done("WHERE key = ?", key)), None)
+
+    def all_done(self) -> list[Done]:
+        """In order; a TableError where one is lost."""
+        if self.format < 4:
+            return []
+        found, head = sorted(self._done("NOT INDEXED")), self.head()
+        if [number for number, _ in found] != list(range(head.first_key, head.last_key + 1)):
+            raise TableError(f"{self.path} is damaged: keys of calls are lost")
+        return [call for _, call in found]
+
+    def _done(self, which: str, *values: Any) -> Iterator[tuple[int, Done]]:
+        """Numbers and calls."""
+        sql = f"SELECT key, number, fingerprint, result, crc FROM keys {which}"
+        for key, number, fingerprint, result in self._select(
+            "key", (str, int, int, int | None), sql, *values
+        ):
+            yield number, Done(key, fingerprint, result)
 
     # ---- payloads, by the commit that numbered the slots, and slot
 
@@ -548,6 +595,7 @@ class Database:
         self.history()
         self.checkpoint()
         self.segments()
+        self.all_done()
         everything = (
             self.changes(0),
             self.encoders(),

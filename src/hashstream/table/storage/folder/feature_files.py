@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from hashstream.table.errors import SegmentMissing, TableError
+from hashstream.table.errors import OutcomeUnknown, SegmentMissing, TableError
 from hashstream.table.storage.folder.checks import VerifiedBatches
 from hashstream.table.storage.folder.records import BatchRow, Head, SegmentRow, Shape, checked, same_checksum
 from hashstream.table.storage.folder.segments import FileSegments
@@ -162,7 +162,7 @@ class FeatureFiles:
 
     def refuse_if_broken(self) -> None:
         if self.segments is not None and self.segments.broken:
-            raise TableError(
+            raise OutcomeUnknown(
                 f"a sync of {self.segments.paths[-1]} has failed, so it is unknown what is on the disk: close and "
                 "reopen the table"
             )

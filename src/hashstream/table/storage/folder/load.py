@@ -122,9 +122,8 @@ class Loader:
         empty = {name: field_column(kind) for name, kind in head.fields.items()}
         view = View(self.identity.width, fields=MappingProxyType(empty))
         sample = Sample(self.identity.sample_size)
-        if head.items_seq:
+        if head.items_seq and head.shape is not None:  # without it, there are no items yet
             try:
-                assert head.shape is not None
                 view, sample = items_from_arrays(arrays, self.identity, head.shape.ids, head.fields)
             except KeyError as error:
                 raise TableError(f"{self.database.path} is damaged: its items lack {error}") from error

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import os
 import sqlite3
+import tempfile
 from pathlib import Path
 
 from hashstream._files import lock_holder
-from hashstream.table.errors import REOPEN, TableError
+from hashstream.table.errors import REOPEN, Closed, DiskFull, TableError, failed
 from hashstream.table.storage.folder.lock import LOCK
 
 __all__ = ["OpenFiles", "explained"]
+
+PROBE = 1 << 16  # bytes
 
 
 class OpenFiles:
@@ -49,9 +52,9 @@ def explained(path: Path, error: sqlite3.Error, wait: float) -> TableError:
     """A sentence about an error of SQLite. wait : seconds that it waits for a lock."""
     text = str(error)
     if isinstance(error, sqlite3.ProgrammingError):  # a connection that was closed, by another thread perhaps
-        return TableError(f"{path} cannot be used: {text}")
+        return (Closed if "closed" in text else TableError)(f"{path} cannot be used: {text}")
     if "full" in text:
-        return TableError(f"the disk is full: {path} could not be written. The table is as it was before.")
+        return DiskFull(f"the disk is full: {path} could not be written. The table is as it was before.")
     if "readonly" in text:
         return TableError(
             f"{path} cannot be used: this user lacks permission to write to {path.parent}, which SQLite "
@@ -65,5 +68,18 @@ def explained(path: Path, error: sqlite3.Error, wait: float) -> TableError:
             "have been stopped while it was closing the table: let it go on, or end it, and try again"
         )
     if any(words in text for words in ("lacks permission", "unable to open", "disk I/O error")):
-        return TableError(f"{path} cannot be read or written: {text}")
+        return (DiskFull if _is_full(path.parent) else TableError)(
+            f"{path} cannot be read or written: {text}"
+        )
     return TableError(f"{path} is damaged: {text}. Restore it from a copy; nothing was changed.")
+
+
+def _is_full(folder: Path) -> bool:
+    """Whether nothing more can be written: of a quota that is used up, SQLite only says that there was an error."""
+    try:
+        with tempfile.TemporaryFile(dir=folder) as file:
+            file.write(bytes(PROBE))
+            file.flush()
+    except OSError as error:
+        return failed(error) is DiskFull
+    return False

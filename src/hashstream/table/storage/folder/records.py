@@ -54,9 +54,9 @@ __all__ = [
     "unpack_labels",
 ]
 
-FORMAT = 3
-"""Of the database. Format 2 had no fields, payloads and feedback, and labels only in batches; format 1 was never
-released."""
+FORMAT = 4
+"""Of the database. Format 3 had no keys of calls; format 2 had no fields, payloads and feedback either, and labels only
+in batches; format 1 was never released."""
 OLDEST = 2
 """The oldest format that is read: a writer takes such a database over, see `Database.migrate`."""
 FILE_FORMAT = 2
@@ -206,6 +206,7 @@ class Head:
     log_bytes : of the changes since. renumbered : the commit that numbered the slots. next_segment : the number of the
     next file of features. memory : the policy's. shape : None before the first batch.
     relabelled : the last commit that changed labels. fields : name -> kind. comparison : of versions, as measured.
+    first_key, last_key : numbers of the keys of calls that are there.
     """
 
     seq: int = 0
@@ -222,6 +223,8 @@ class Head:
     relabelled: int = 0
     fields: dict[str, str] = field(default_factory=dict)
     comparison: Comparison = field(default_factory=Comparison)
+    first_key: int = 1
+    last_key: int = 0
 
     def to_fields(self) -> dict[str, Any]:
         shape = None if self.shape is None else vars(self.shape)
@@ -243,6 +246,7 @@ class Head:
         need(head.fields.get(PAYLOAD, "bool") == "bool", "its payloads are not declared")
         need(is_count(comparison.rows), "the comparison of versions is not one")
         need(head.live <= head.n_slots <= MAX_SLOTS, "it has more items than slots")
+        need(head.first_key <= head.last_key + 1, "its keys are out of order")
         need(isinstance(head.memory, dict), "the policy's memory is not there")
         need(shape is not None or not head.n_slots, "it has items without features")
         return head

@@ -21,7 +21,7 @@ from typing import IO
 
 import numpy as np
 
-from hashstream.table.errors import REOPEN, SegmentMissing, TableError, not_opened
+from hashstream.table.errors import REOPEN, Closed, SegmentMissing, TableError, failed, not_opened
 from hashstream.table.storage.features import Segment, Segments
 from hashstream.table.storage.folder.failpoints import reach
 from hashstream.table.storage.folder.records import FILE_FORMAT, SegmentRow, check_format, checksum
@@ -199,12 +199,12 @@ class FileSegments(Segments):
                 file.flush()
                 _sync(file)
         except OSError as error:
-            raise TableError(f"{segment.path} cannot be written: {error.strerror}") from error
+            raise failed(error)(f"{segment.path} cannot be written: {error.strerror}") from error
 
     def append(self, X: np.ndarray, *, sync: bool = True, soon: bool = False) -> None:
         """soon : `sync_rows` will be called: the system may begin to write the rows."""
         if not self._segments and self.n_rows:  # a new first one would take the place of one that is full
-            raise TableError("the table is closed")
+            raise Closed("the table is closed")
         last = self._segments[-1] if self._segments else None
         if last is None or (last.rows * self.stride >= self.segment_bytes and last.rows):
             self._create()

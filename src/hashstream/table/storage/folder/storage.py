@@ -12,7 +12,7 @@ import os
 import sqlite3
 import threading
 import weakref
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
 from dataclasses import replace
 from pathlib import Path
@@ -21,10 +21,18 @@ from typing import Any, Literal
 import numpy as np
 
 from hashstream.hashers.serialization import encoder_to_bytes, to_bytes
-from hashstream.table.errors import Overtaken, SegmentMissing, TableError, forked, not_opened, not_written
+from hashstream.table.errors import (
+    Closed,
+    Overtaken,
+    SegmentMissing,
+    TableError,
+    forked,
+    not_opened,
+    not_written,
+)
 from hashstream.table.policies import Unregistered
 from hashstream.table.settings import Settings
-from hashstream.table.state.change import Batch, Change, Feedback
+from hashstream.table.state.change import Batch, Change, Done, Feedback
 from hashstream.table.state.ids import kind_of
 from hashstream.table.state.state import State
 from hashstream.table.stats import History
@@ -40,6 +48,7 @@ from hashstream.table.storage.folder.lock import LOCK, WriterLock
 from hashstream.table.storage.folder.names import DATABASE, MARKER, is_table
 from hashstream.table.storage.folder.records import (
     FORMAT,
+    OLDEST,
     BatchRow,
     FeedbackRow,
     Head,
@@ -115,6 +124,10 @@ class FolderStorage(Storage):
         self._database = Database(path / DATABASE, mode=mode, sync=self.write and self._synced)
         with self._database.reading(alone=self.write):
             self._compare(self._database, marked)
+            if self.write:
+                # Before files are deleted that its last commit does not name, and before a synced marker says that its
+                # commits are there: a process that was killed may have left them to the system.
+                self._database.sync_log()
             self._features = FeatureFiles(
                 path, self.identity.table, write=self.write, sync=self._synced,
                 segment_bytes=self.settings.segment_bytes,
@@ -164,8 +177,6 @@ class FolderStorage(Storage):
     def _begin_writing(self) -> None:
         with suppress(TableError, OSError):  # on a full disk, there is time
             self._flush()
-        if self._synced:
-            self._database.sync_log()  # before a synced marker says that its commits are there
         self._marker = CommitMarker(self.path / MARKER, self.identity.table, self.head.seq, self._synced)
 
     def store_settings(self) -> None:
@@ -187,10 +198,12 @@ class FolderStorage(Storage):
 
     def _migrate(self, state: State) -> None:
         """Store a state that was read from a database of an older format in the format of today, in one transaction."""
+        head, again = self.head, self._database.format == OLDEST  # whose items have no labels
         try:
             with self._database.transaction("migrate"):
                 self._database.migrate()
-                head = self._put_items(state)
+                if again:
+                    head = self._put_items(state)
         except OSError as error:
             raise not_written(self.path, error) from error
         self.head = head
@@ -223,7 +236,12 @@ class FolderStorage(Storage):
     # ---- writing
 
     def commit(
-        self, change: Change, after: State, batch: Batch | None = None, feedback: Feedback | None = None
+        self,
+        change: Change,
+        after: State,
+        batch: Batch | None = None,
+        feedback: Feedback | None = None,
+        done: Sequence[Done] = (),
     ) -> None:
         database, head, added = self._database, self.head, change.added
         size, later = 0, True  # of the features, and whether they are synced later
@@ -248,6 +266,8 @@ class FolderStorage(Storage):
                         self._put_batch(batch, change, after, later=later and size > 0)
                     if feedback is not None:
                         database.put_feedback(_feedback_row(feedback, after))
+                    if done:
+                        head = database.put_done(done, head)
                     raw = pack(change_to_arrays(change, keep_features=self.keep_features))
                     database.put_change(after.seq, raw)
                     if self._features.unsynced and not later:
@@ -321,6 +341,25 @@ class FolderStorage(Storage):
 
     def refuse_in_fork(self, process: int) -> None:
         raise TableError(forked(self.path, process))
+
+    # ---- calls that were done
+
+    def done(self, key: str) -> Done | None:
+        with self._database.reading():
+            return self._database.done(key)
+
+    def all_done(self) -> Iterator[Done]:
+        with self._reading, (second := self._second()).reading():
+            found = second.all_done()
+        yield from found
+
+    def remember(self, calls: Sequence[Done]) -> None:
+        """Store calls that another storage remembers, in this one, which is new."""
+        if calls:
+            with self._database.transaction("checkpoint"):
+                head = self._database.put_done(calls, self.head)
+                self._database.put_head(head)
+            self.head = head
 
     # ---- checkpoints
 
@@ -473,7 +512,7 @@ class FolderStorage(Storage):
     def _second(self) -> Database:
         """A connection for reading while the other one writes, to be used while holding `_reading`."""
         if self._closed:
-            raise TableError("the table is closed")
+            raise Closed("the table is closed")
         if self._reader is None:
             self._reader = Database(self.path / DATABASE, mode="read")
         self._reader.check_files()
