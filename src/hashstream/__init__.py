@@ -41,6 +41,8 @@ from hashstream.versions import __version__, show_versions
 
 if TYPE_CHECKING:
     from hashstream import checks, datasets, evaluate, table
+    from hashstream.serve.client.async_client import AsyncClient
+    from hashstream.serve.client.client import Client
     from hashstream.table import HashTable, TableError
 
 __all__ = [
@@ -53,7 +55,9 @@ __all__ = [
     "OKH",
     "OSH",
     "AdaptHash",
+    "AsyncClient",
     "ClassifierHash",
+    "Client",
     "DivergenceError",
     "FormatError",
     "HashTable",
@@ -80,7 +84,12 @@ __all__ = [
 logging.getLogger(__name__).addHandler(logging.NullHandler())  # quiet, unless the program listens
 
 _LAZY_ROOMS = {"checks", "datasets", "evaluate", "table"}
-_LAZY_NAMES = {"HashTable": "table", "TableError": "table"}
+_LAZY_NAMES = {
+    "AsyncClient": "serve.client",
+    "Client": "serve.client",
+    "HashTable": "table",
+    "TableError": "table",
+}
 """Rooms that are imported when they are first used, so that `import hashstream` stays fast, and names in them."""
 
 if not TYPE_CHECKING:  # to a type checker, the names above are all there are

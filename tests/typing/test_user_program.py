@@ -32,6 +32,9 @@ def test_it_runs() -> None:
         "hs.HashTable.open(None, hs.FCOH()).ingest_files(['x.npz'], lable='y')",
         "hs.HashTable.open(None, hs.FCOH(), durability='slow')",
         "hs.HashTable.open(None, hs.FCOH()).search(codes, include=('colours',))",
+        "hs.Client('http://localhost').table('t').search(codes, include=('colours',))",
+        "hs.Client('http://localhost').table('t').ingest_files(['x.npz'])",
+        "async def f() -> None: (await hs.AsyncClient('http://localhost').table('t')).search(codes).ids",
     ],
 )
 def test_it_is_typed(tmp_path: Path, mistake: str | None) -> None:

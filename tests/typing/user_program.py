@@ -103,7 +103,28 @@ def keep_a_table(X: NDArray[np.float32], y: NDArray[np.int64], folder: Path) -> 
         return len(table)
 
 
+def over_http(client: hs.Client, X: NDArray[np.float32], y: NDArray[np.int64]) -> int:
+    """The same with a service; see `hashstream serve`."""
+    with client.create("photos", method="FCOH", n_bits=32, fields={"shop": str}, random_state=0) as table:
+        table.ingest(np.arange(100), X[:100], y[:100], fields={"shop": ["a"] * 100}, key="first")
+        hits = table.search(X[800:], k=10, where={"shop": "a"}, include=("labels",))
+        assert hits.ids.shape == hits.distances.shape
+        with client.events("photos") as events:
+            print(next(events)["event"])
+        return len(table) + table.label([8], [3])
+
+
+async def in_a_loop(client: hs.AsyncClient, X: NDArray[np.float32]) -> int:
+    """The same, awaited."""
+    async with client, await client.table("photos") as table:
+        hits = await table.search(X[800:], k=10, include=("labels",))
+        async for event in client.events():
+            print(event["event"])
+        return len(hits.ids) + await table.count({"shop": "a"})
+
+
 def main() -> None:
+    assert "secret" not in repr(hs.Client("http://localhost:8000", token="secret"))
     X, y = stream(1000)
     with tempfile.TemporaryDirectory() as folder:
         print(f"mAP {learn_and_search(X, y, Path(folder)):.2f}")
