@@ -6,10 +6,10 @@ STAMP  := $(VENV)/.installed
 FUZZ_SECONDS ?= 300
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test lint perf asan crash fuzz clean
+.PHONY: help install demo serve test lint perf asan crash fuzz screenshots clean
 
 help:  ## show this list
-	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-9s %s\n", $$1, $$2}'
+	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-11s %s\n", $$1, $$2}'
 
 $(STAMP): pyproject.toml setup.py constraints.txt $(wildcard src/hashstream/_native/*.c src/hashstream/_native/*.h)
 	$(PYTHON) -m venv $(VENV)
@@ -20,6 +20,9 @@ install: $(STAMP)  ## create the virtual environment and install the package wit
 
 demo: $(STAMP)  ## stream a real data set through PosteriorHash, watch mAP rise, write two pictures (a minute, once installed)
 	$(BIN)/hashstream demo --out demo-output
+
+serve: $(STAMP)  ## a table of unlabelled images and the page to teach it, at http://127.0.0.1:8000/
+	$(BIN)/hashstream serve serve-tables --demo --open
 
 test: lint  ## lint, types, tests, doctests, the examples of README and docs
 	$(BIN)/python -m pytest -q --numprocesses auto --dist worksteal
@@ -38,16 +41,22 @@ perf: $(STAMP)  ## speed, as ratios to the literal equations, matrix products, f
 	$(BIN)/hashstream perf scales
 	$(BIN)/hashstream perf imports
 	$(BIN)/hashstream perf trace
+	$(BIN)/hashstream perf serve
 
 asan: $(STAMP)  ## run the kernels' tests under AddressSanitizer and UndefinedBehaviorSanitizer
 	$(BIN)/python tests/run_asan.py
 
-crash: $(STAMP)  ## kill, interrupt and fork tables, simulate power loss, damage their files (some minutes)
+crash: $(STAMP)  ## kill, interrupt and fork tables and services, simulate power loss, damage files (some minutes)
 	$(BIN)/python tests/run_crash.py
+	$(BIN)/python tests/run_serve_crash.py --kills 20
 
-fuzz: $(STAMP)  ## mutate model files, data files and table folders, for FUZZ_SECONDS (300)
+screenshots: $(STAMP)  ## pictures of the page for the docs (needs Chromium)
+	$(BIN)/python -m tests.serve.screenshots --out docs/results/serve
+
+fuzz: $(STAMP)  ## mutate files and folders for FUZZ_SECONDS (300), and send 10,000 generated requests
 	$(BIN)/python tests/run_fuzz.py --seconds $(FUZZ_SECONDS)
+	$(BIN)/python tests/run_schema_fuzz.py --cases 10000
 
 clean:  ## remove the virtual environment and all build products
-	rm -rf $(VENV) build *.egg-info src/*.egg-info demo-output
+	rm -rf $(VENV) build *.egg-info src/*.egg-info demo-output serve-tables
 	rm -f src/hashstream/_native/_kernels*.so

@@ -26,6 +26,7 @@ ORDER = [
     "__main__",
     "cli",
     "demo",
+    "serve",
     "paper",
     "checks",
     "table",

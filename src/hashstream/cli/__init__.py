@@ -15,6 +15,7 @@ from hashstream.cli.common import console, fail, say
 from hashstream.cli.data import data_app
 from hashstream.cli.demo import demo
 from hashstream.cli.paper import LINES, paper
+from hashstream.cli.serve import serve, token
 from hashstream.cli.table import table_app
 from hashstream.cli.tune import tune
 from hashstream.hashers import methods as registry
@@ -48,6 +49,11 @@ app.command(
 app.command(epilog=f"{LINES}\n\nExample: `hashstream paper table-map --dataset digits --out paper-digits`")(
     paper
 )
+app.command(
+    epilog="Example: `hashstream serve tables --port 8000`\n\nFrom elsewhere: `hashstream token tokens.txt --name me "
+    "--scope admin`, then `hashstream serve tables --host 0.0.0.0 --tokens tokens.txt`"
+)(serve)
+app.command(epilog="Example: `hashstream token tokens.txt --name shop --scope write`")(token)
 app.add_typer(table_app, name="table")
 app.add_typer(data_app, name="data")
 

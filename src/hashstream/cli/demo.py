@@ -58,6 +58,8 @@ def demo(
     commands = (f"stats {result.table}", f"search {result.table} --like {result.neighbour}")
     for line in (*result.pictures, *(f"hashstream table {command}" for command in commands)):
         say(f"  {line}")
+    console.print("\nTo teach a table yourself, in a browser, with images that nobody has labelled:")
+    say("  hashstream serve serve-tables --demo --open")
 
 
 def _load(dataset: DemoData) -> datasets.Dataset:
