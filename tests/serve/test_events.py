@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import socket
 from collections.abc import Iterator
@@ -12,10 +13,13 @@ from typing import Any
 import pytest
 from tests.serve.raw_sockets import connected, head, reply
 from tests.serve.running import Running, running
-from tests.serve.worlds import N, create, fill, item, no_errors_logged, table_of, until
+from tests.serve.worlds import N, X, create, fill, item, no_errors_logged, table_of, until
 
+import hashstream as hs
 from hashstream.serve import events
+from hashstream.serve.app import create_app
 from hashstream.serve.limits import Limits
+from hashstream.serve.service import Service
 
 A = "/v1/tables/a"
 
@@ -179,3 +183,44 @@ def test_no_listener_when_it_stops(home: Running) -> None:
     with connected(home) as one:
         one.sendall(head("GET", "/v1/events", "Connection: close"))
         assert reply(one).status == 503
+
+
+@pytest.mark.parametrize("path", ["/v1/events", f"{A}/snapshot"])
+def test_a_client_that_leaves_before_a_stream_begins(tmp_path: Path, path: str) -> None:
+    """The head of the answer waits, since an answer before it is not read; then the client goes. Nothing is kept."""
+    with hs.HashTable.open(tmp_path / "a", hs.FCOH(8)) as table:
+        table.ingest(range(3), X[:3])
+    service = Service([tmp_path])
+
+    async def ask() -> None:
+        await service.start()
+        while not service.ready:
+            await asyncio.sleep(0.01)
+        waiting = asyncio.Event()
+
+        async def send(message: Any) -> None:
+            waiting.set()
+            await asyncio.Event().wait()
+
+        async def receive() -> dict[str, Any]:
+            await waiting.wait()
+            return {"type": "http.disconnect"}
+
+        scope = {
+            **{"type": "http", "asgi": {"version": "3.0", "spec_version": "2.3"}, "http_version": "1.1"},
+            **{
+                "method": "GET",
+                "path": path,
+                "raw_path": path.encode(),
+                "query_string": b"",
+                "scheme": "http",
+            },
+            **{"headers": [(b"host", b"localhost")], "root_path": "", "client": None, "server": None},
+        }
+        await asyncio.wait_for(create_app(service)(scope, receive, send), 60)
+        assert not service.events._listeners
+        assert not service.tables["a"].copying.locked()
+        assert [one.name for one in tmp_path.iterdir()] == ["a"]
+        await service.stop()
+
+    asyncio.run(ask())
