@@ -149,7 +149,7 @@ def test_numbers_that_json_lacks_become_null(own: Running) -> None:
         (["a", 1, None], [None, None, None]),
         ([1.5, float("nan"), -0.0], ["1600-01-01T00:00:00", None, None]),
         ([True, False, None], [None, None, "2024-01-01"]),
-        (["\u0000", "\U0001f600", "x" * 60_000], [None, None, None]),
+        (["\u0000", "\U0001f600", "x" * 1_000], [None, None, None]),
         ([None, None, None], [None, None, None]),
     ],
 )
