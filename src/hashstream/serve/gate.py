@@ -80,10 +80,10 @@ class Gate:
         except ClientDisconnect:
             status = status or 499
         except TimeoutError:
-            log.info("%s %s: the client has not read its answer in time", scope["method"], scope["path"])
+            log.info("%s %r: the client has not read its answer in time", scope["method"], scope["path"])
             raise
         except Exception:
-            log.exception("%s %s failed", scope["method"], scope["path"])
+            log.exception("%s %r failed", scope["method"], scope["path"])
             if status:
                 raise
             await _answer(Problem("internal", "the service failed; its log says why"), sending)
