@@ -55,6 +55,7 @@ def kind_of(seed: int, case: int) -> str:
 def try_case(seed: int, case: int, folder: Path) -> str:
     """What became of one case: "worked", "refused", or "problem" and a sentence."""
     rng, kind = random.Random(f"{seed} {case} file"), kind_of(seed, case)
+    before = _peak()  # of this process, in which other tests may have run
     path = folder / f"rows.{kind.removesuffix('73')}"
     for other in folder.glob("rows.*"):
         other.unlink()
@@ -75,9 +76,14 @@ def try_case(seed: int, case: int, folder: Path) -> str:
             return (
                 f"problem {kind}: {error!r:.200} instead of DatasetError: {traceback.format_exc()[-700:]!r}"
             )
-    if resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 > MOST_RESIDENT:
+    if _peak() - before > MOST_RESIDENT:
         return f"problem {kind}: more than a gigabyte of memory was used"
     return "worked" if "worked" in outcomes else "refused"
+
+
+def _peak() -> int:
+    """The most memory that this process has had at once, in bytes."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 
 
 def _load_file(path: Path) -> None:

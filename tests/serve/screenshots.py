@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from playwright.sync_api import sync_playwright
 from sklearn.datasets import load_digits
-from tests.serve.browser.digits_service import chromium, state, until
+from tests.page.digits_service import chromium, state, until
 from tests.serve.running import Running, running
 
 import hashstream as hs

@@ -16,7 +16,7 @@ from hypothesis.extra import numpy as arrays_of
 from tests.serve.fake_service import INFO, answer, arrays, as_json, fake_service
 
 import hashstream as hs
-from hashstream.serve.client import npz
+from hashstream.serve import npz
 from hashstream.serve.npz import npy_bytes, npz_bytes, read_npz_bytes
 from hashstream.table import RadiusResult, SearchResult, TableError
 

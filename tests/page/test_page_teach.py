@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable
 from typing import Any
 
-from tests.serve.browser.digits_service import TRUTH, labels_of, precision, state, until
+from tests.page.digits_service import TRUTH, labels_of, precision, state, until
 from tests.serve.running import Running
 
 Opens = Callable[..., Any]

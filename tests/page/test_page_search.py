@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.serve.browser.digits_service import N_ITEMS, X, state, until
+from tests.page.digits_service import N_ITEMS, X, state, until
 from tests.serve.running import Running
 
 Opens = Callable[..., Any]

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.serve.browser.digits_service import TRUTH, labels_of, serving, state, until
+from tests.page.digits_service import TRUTH, labels_of, serving, state, until
 from tests.serve.running import Running
 
 from hashstream.serve.tokens import TokenFile, add_token

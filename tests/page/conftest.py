@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.serve.browser.digits_service import chromium, fill, serving
+from tests.page.digits_service import chromium, fill, serving
 from tests.serve.running import Running
 
 Opens = Callable[..., Any]

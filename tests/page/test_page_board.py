@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from tests.serve.browser.digits_service import TRUTH, labels_of, precision, until
+from tests.page.digits_service import TRUTH, labels_of, precision, until
 from tests.serve.running import Running
 
 Opens = Callable[..., Any]
