@@ -39,6 +39,8 @@ def test_everything_by_keyboard(open_page: Opens, service: Running) -> None:
     page.wait_for_selector("dialog[open]")
     page.keyboard.press("Escape")
     page.wait_for_selector("dialog[open]", state="detached")
+    until(page, "document.activeElement.matches('.card .face')")  # the focus goes back to where it was
+    until(page, "!location.hash.includes('item=')")  # and so does the address
     page.keyboard.press("Enter")
     page.wait_for_selector("h1:has-text('Nearest to item')")
     page.keyboard.press("t")
