@@ -1,8 +1,9 @@
-"""A service for tests that try to harm it."""
+"""Services for tests: to read, to change, and to harm."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from tests.serve.refusals import BODY, A
@@ -10,6 +11,22 @@ from tests.serve.running import Running, running
 from tests.serve.worlds import fill, no_errors_logged, table_of, unchanged
 
 from hashstream.serve.limits import Limits
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+    """A service with the table `a`, which the tests only read."""
+    with running(tmp_path_factory.mktemp("tables")) as service:
+        fill(service)
+        yield service
+
+
+@pytest.fixture
+def own(tmp_path: Path) -> Iterator[Running]:
+    """A service with the table `a`, for one test."""
+    with running(tmp_path / "tables") as service:
+        fill(service)
+        yield service
 
 
 @pytest.fixture(scope="module")

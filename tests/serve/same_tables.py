@@ -134,14 +134,12 @@ def _each(pairs: Any, at: str) -> list[str]:
     return [found for i, (a, b) in enumerate(pairs) for found in differences(a, b, f"{at}[{i}]")]
 
 
-def compare(scenario: Scenario, client: hs.Client, folder: Path) -> None:
-    """Run a scenario in both worlds; AssertionError lists where they differ."""
+def compared(scenario: Scenario, client: hs.Client, folder: Path) -> tuple[int, list[str]]:
+    """Run a scenario in both worlds: how many answers were compared, and a sentence for each that differs."""
     with local_world(folder / "local") as local:
         scenario(local)
         with remote_world(client, folder / "remote") as remote:
             scenario(remote)
     assert [what for what, _ in local.answers] == [what for what, _ in remote.answers]
     pairs = zip(local.answers, remote.answers, strict=True)
-    found = [text for (what, a), (_, b) in pairs for text in differences(a, b, what)]
-    assert not found, "\n".join(found)
-    assert local.answers, "nothing was compared"
+    return len(local.answers), [text for (what, a), (_, b) in pairs for text in differences(a, b, what)]

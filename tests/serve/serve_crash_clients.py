@@ -15,6 +15,7 @@ import tarfile
 import tempfile
 import threading
 import time
+from abc import ABC, abstractmethod
 from collections import Counter
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -73,7 +74,7 @@ class Request:
         return file.getvalue(), {**headers, "Content-Type": "application/x-npz"}
 
 
-class Client(threading.Thread):
+class Client(threading.Thread, ABC):
     """A thread that makes requests until the gate says that it is to end. counts : of what it did."""
 
     def __init__(self, port: int, gate: Gate, counts: Counter[str], failures: list[str]) -> None:
@@ -92,8 +93,9 @@ class Client(threading.Thread):
             self.caller.close()
             self.gate.leave()
 
+    @abstractmethod
     def step(self) -> None:
-        raise NotImplementedError
+        """Make one request."""
 
     def last(self) -> None:
         """After the last step."""

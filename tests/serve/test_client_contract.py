@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from tests.serve.running import running
-from tests.serve.same_tables import Scenario, compare
+from tests.serve.same_tables import Scenario, compared
 from tests.serve.table_mistakes import MISTAKES
 from tests.serve.table_scenarios import SCENARIOS
 
@@ -22,4 +22,6 @@ def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[hs.Client]:
 
 @pytest.mark.parametrize("scenario", [*SCENARIOS, *MISTAKES], ids=lambda scenario: scenario.__name__)
 def test_the_same_answers(scenario: Scenario, client: hs.Client, tmp_path: Path) -> None:
-    compare(scenario, client, tmp_path)
+    count, different = compared(scenario, client, tmp_path)
+    assert count
+    assert not different, "\n".join(different)

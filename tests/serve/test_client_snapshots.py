@@ -62,7 +62,7 @@ def test_long_names(tmp_path: Path) -> None:
 ODD = {
     "above": archive(member("t/../../evil")),
     "above at once": archive(member("../evil")),
-    "absolute": archive(member("/tmp/evil")),
+    "absolute": archive(member("/evil")),
     "at the top": archive(member("evil")),
     "backslash": archive(member("t/..\\evil")),
     "drive": archive(member("t/C:/evil")),

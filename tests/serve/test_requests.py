@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import json
 import tarfile
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -26,30 +25,12 @@ from tests.serve.worlds import (
     X,
     contents,
     create,
-    fill,
     table_of,
     unchanged,
 )
 from tests.table.fingerprints import differences, fingerprint
 
 import hashstream as hs
-
-
-@pytest.fixture(scope="module")
-def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
-    """A service with the table `a`, which the tests only read."""
-    with running(tmp_path_factory.mktemp("tables")) as service:
-        fill(service)
-        yield service
-
-
-@pytest.fixture
-def own(tmp_path: Path) -> Iterator[Running]:
-    """A service with the table `a`, for one test."""
-    with running(tmp_path / "tables") as service:
-        fill(service)
-        yield service
-
 
 A = "/v1/tables/a"
 

@@ -3,40 +3,21 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
 import numpy as np
 import pytest
 from tests.serve.forms import ARROW, JSON, NPY, NPZ, arrow, npy, npz, read_arrow, read_npz, vectors
-from tests.serve.running import Running, running
+from tests.serve.running import Running
 from tests.serve.worlds import (
     X,
     create,
-    fill,
     table_of,
 )
 
 Q = X[:3] + 0.01
 A = "/v1/tables/a"
-
-
-@pytest.fixture(scope="module")
-def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
-    """A service with the table `a`, which the tests only read."""
-    with running(tmp_path_factory.mktemp("tables")) as service:
-        fill(service)
-        yield service
-
-
-@pytest.fixture
-def own(tmp_path: Path) -> Iterator[Running]:
-    """A service with the table `a`, for one test."""
-    with running(tmp_path / "tables") as service:
-        fill(service)
-        yield service
 
 
 SEARCHES: list[dict[str, Any]] = [
