@@ -10,7 +10,7 @@ import { Guesses } from "./guesses.js";
 import { rise, sweep } from "./motion.js";
 import { Progress } from "./progress.js";
 import { change } from "./route.js";
-import { Undo } from "./undo.js";
+import { during, takenBack, Undo } from "./undo.js";
 
 const FIRST = 12; // cards while nothing is labelled: each one costs a click
 const SIZE = 24;
@@ -359,26 +359,12 @@ export class BoardView {
       const { step, kept } = await this.undo.undo();
       await this.refresh();
       await this.load(step.board && { ...step.board, fresh: 0 }, { animate: true });
-      toast(`Taken back: ${step.title}.${kept ? ` ${items(kept)} had another label by now and kept it.` : ""}`);
+      toast(takenBack(step, kept));
     });
   }
 
-  /** Runs one write; the page shows that it is busy, and errors as sentences. */
-  async during(work) {
-    this.busy = true;
-    this.undo.click();
-    this.repaint();
-    this.element.setAttribute("aria-busy", "true");
-    try {
-      await work();
-    } catch (problem) {
-      toast(problem.message, { kind: "error" });
-    } finally {
-      this.busy = false;
-      this.element.removeAttribute("aria-busy");
-      this.repaint();
-      this.progress.paint();
-    }
+  during(work) {
+    return during(this, work);
   }
 
   onEvent(kind) {

@@ -9,7 +9,7 @@ import { Marks } from "./marks.js";
 import { Painter } from "./painter.js";
 import { Progress } from "./progress.js";
 import { change } from "./route.js";
-import { Undo } from "./undo.js";
+import { during, takenBack, Undo } from "./undo.js";
 
 const SIZES = [12, 24, 48];
 const SURE = 0.6; // from which on a guess is chosen beforehand: if it is right, it costs no key
@@ -344,28 +344,12 @@ export class TeachView {
       if (other) this.grid.show([]);
       await this.rankAgain();
       if (other) this.showFace();
-      toast(
-        `Taken back: ${step.title}.${kept ? ` ${items(kept)} had another label by now and kept it.` : ""}`
-      );
+      toast(takenBack(step, kept));
     });
   }
 
-  /** Runs one write; the page shows that it is busy, and errors as sentences. */
-  async during(work) {
-    this.busy = true;
-    this.undo.click();
-    this.repaint();
-    this.element.setAttribute("aria-busy", "true");
-    try {
-      await work();
-    } catch (problem) {
-      toast(problem.message, { kind: "error" });
-    } finally {
-      this.busy = false;
-      this.element.removeAttribute("aria-busy");
-      this.repaint();
-      this.progress.paint();
-    }
+  during(work) {
+    return during(this, work);
   }
 
   async next() {

@@ -1,5 +1,7 @@
 // Steps of teaching that can be taken back, kept in the browser for each table.
 
+import { items, toast } from "./dom.js";
+
 const MOST = 50;
 
 export class Undo {
@@ -53,5 +55,27 @@ export class Undo {
 
   click() {
     localStorage.setItem(this.clickStore, this.clicks + 1);
+  }
+}
+
+/** The sentence about a step that was taken back. kept : items whose label others have changed since. */
+export const takenBack = (step, kept) =>
+  `Taken back: ${step.title}.${kept ? ` ${items(kept)} had another label by now and kept it.` : ""}`;
+
+/** Runs one write of a view; the page shows that it is busy, and errors as sentences. */
+export async function during(view, work) {
+  view.busy = true;
+  view.undo.click();
+  view.repaint();
+  view.element.setAttribute("aria-busy", "true");
+  try {
+    await work();
+  } catch (problem) {
+    toast(problem.message, { kind: "error" });
+  } finally {
+    view.busy = false;
+    view.element.removeAttribute("aria-busy");
+    view.repaint();
+    view.progress.paint();
   }
 }
