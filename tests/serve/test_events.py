@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.serve.fake_service import run_async
 from tests.serve.raw_sockets import connected, head, reply
 from tests.serve.running import Running, running
 from tests.serve.worlds import N, X, create, fill, item, no_errors_logged, table_of, until
@@ -223,4 +224,4 @@ def test_a_client_that_leaves_before_a_stream_begins(tmp_path: Path, path: str) 
         assert [one.name for one in tmp_path.iterdir()] == ["a"]
         await service.stop()
 
-    asyncio.run(ask())
+    run_async(ask())

@@ -237,12 +237,16 @@ def test_a_folder_that_goes_away_and_comes_back(
         assert settled(lambda: follower.fresh_until > 0)
         path.rename(away)
         follower.wake()
-        assert settled(lambda: follower.error is not None)
-        assert "table.sqlite was deleted while the table was open" in str(follower.error)
+        gone = "table.sqlite was deleted while the table was open"  # a look under way may name another file
+        assert settled(lambda: gone in str(follower.error))
         assert len(reader) == 20  # within the bound
         assert reader.search(Q, 5).ids.shape == (3, 5)
         time.sleep(0.1)
-        told = [one for one in caplog.records if "following failed" in one.getMessage()]
+        told = [
+            one
+            for one in caplog.records
+            if one.getMessage().startswith("following failed") and gone in one.getMessage()
+        ]
         assert [one.levelname for one in told] == ["WARNING"]  # once, though it was tried several times
         follower.fresh_until = 0.0
         for ask in ANSWERS.values():
