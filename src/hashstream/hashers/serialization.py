@@ -36,7 +36,16 @@ from hashstream.hashers.state_checks import check_hashes, check_label_book, chec
 from hashstream.hashers.state_fields import Sizes
 from hashstream.versions import library_versions
 
-__all__ = ["encoder_from_bytes", "encoder_to_bytes", "from_bytes", "load", "read_card", "save", "to_bytes"]
+__all__ = [
+    "encoder_digest",
+    "encoder_from_bytes",
+    "encoder_to_bytes",
+    "from_bytes",
+    "load",
+    "read_card",
+    "save",
+    "to_bytes",
+]
 
 FORMAT = "hashstream-hasher"
 FORMAT_VERSION = 1
@@ -117,6 +126,15 @@ def encoder_from_bytes(raw: bytes, path: str | os.PathLike[str]) -> Encoder:
     if not hasattr(hasher, "n_seen_"):
         raise FormatError(f"{path}: a hasher that has learned nothing cannot encode")
     return hasher.encoder()
+
+
+def encoder_digest(encoder: Encoder) -> str:
+    """16 hex digits over the version and everything that makes the codes: equal for functions that encode alike, also
+    after they were saved and loaded."""
+    tensors: dict[str, np.ndarray] = {}
+    hasher = (LSH.of(encoder) if encoder.model is None else encoder.model).settled()
+    text = json.dumps([encoder.version, _pack(hasher, "functions", tensors)], sort_keys=True)
+    return _digest(text, tensors)[:16]
 
 
 def read_card(path: str | os.PathLike[str]) -> dict[str, Any]:

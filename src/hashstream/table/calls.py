@@ -25,18 +25,19 @@ MOST_ROWS = 10_000  # of a commit
 OF_ROWS = (ArithmeticError, LookupError, MemoryError, TableError, TypeError, ValueError)
 """Errors that the rows of one call may bring. Others, such as NumPy's in the place of an interrupt, concern all."""
 
-Kind = Literal["ingest", "add", "label"]
+Kind = Literal["ingest", "add", "label", "annotate"]
 
 
 @dataclass(eq=False)
 class Call:
     """A call of a method of `HashTable`, to be done together with others by `Writer.do`.
 
-    kind : the method: "ingest", "add" or "label". args, more : its arguments, by position and by name.
+    kind : the method: "ingest", "add" or "label"; "annotate" is `label` with learn=False.
+    args, more : its arguments, by position and by name.
     key : as for `HashTable.ingest`.
 
     done : whether it has come to its end. Then `error` is what it raised, or None, and `result` what it returned: None,
-    and for "label" the number of items whose label is new.
+    and for "label" and "annotate" the number of items whose label is new.
     rows, fingerprint : its arguments, once they are checked.
     """
 

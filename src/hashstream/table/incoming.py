@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -14,9 +14,10 @@ from hashstream.hashers import LabelsLike, OnlineHasher
 from hashstream.hashers.labels import as_labels, labelled
 from hashstream.hashers.validation import check_finite, check_rows, without_names
 from hashstream.table.errors import TableError
-from hashstream.table.state.columns import FieldColumn, read_values
+from hashstream.table.state.columns import SEQUENCE, FieldColumn, read_values
 from hashstream.table.state.ids import MAX_SLOTS, as_ids, kind_of, repeated
 from hashstream.table.state.labels import plain_labels
+from hashstream.table.state.number_columns import IntColumn
 from hashstream.table.state.state import State
 
 __all__ = [
@@ -46,6 +47,7 @@ class Incoming:
 
     ids : (n,) int64, or object holding str. X : (n, d) in the table's dtype. y : as `plain_labels` returns them, or
     None. fields : name -> values. payloads : JSON texts, None for a missing one; or None for none at all.
+    A sequence number per row is the field `SEQUENCE`.
     learner : the table's hasher, which has checked them. firm : whether they fit any later state of the table, too: ids
     and features have their kind once there are items.
     """
@@ -58,6 +60,23 @@ class Incoming:
     learner: OnlineHasher
     firm: bool = False
 
+    @property
+    def sequence(self) -> np.ndarray | None:
+        """The sequence numbers of the rows, (n,) int64, -1 for none; None where no row has one."""
+        column = self.fields.get(SEQUENCE)
+        return column.counts(np.arange(len(self.ids))) if isinstance(column, IntColumn) else None
+
+    def chosen(self, rows: np.ndarray) -> Incoming:
+        """Some of the rows, by their numbers."""
+        return replace(
+            self,
+            ids=self.ids[rows],
+            X=self.X[rows],
+            y=None if self.y is None else self.y[rows],
+            fields={name: values.chosen(rows) for name, values in self.fields.items()},
+            payloads=None if self.payloads is None else [self.payloads[row] for row in rows.tolist()],
+        )
+
 
 def check_incoming(
     state: State,
@@ -66,6 +85,7 @@ def check_incoming(
     y: LabelsLike | None = None,
     fields: Mapping[str, Any] | None = None,
     payloads: PayloadsLike | None = None,
+    sequence: Any = None,
     *,
     learn: bool,
 ) -> Incoming:
@@ -84,6 +104,8 @@ def check_incoming(
     ids, X = _fitting(ids, X, state)
     kinds = {name: column.kind for name, column in state.view.user_fields.items()}
     columns = field_columns({} if fields is None else fields, kinds, len(ids))
+    if sequence is not None:
+        columns[SEQUENCE] = read_values("int", "sequence", check_sequence(sequence, len(ids)), len(ids))
     texts = None if payloads is None else payload_texts(payloads, len(ids))
     firm = state.view.column is not None and state.model.encoder is not None
     return Incoming(ids, X, labels, columns, texts, learner, firm)
@@ -132,6 +154,17 @@ def _fitting(ids: Any, X: np.ndarray, state: State) -> tuple[np.ndarray, np.ndar
         with np.errstate(over="ignore"):
             X = check_finite(X.astype(encoder.dtype))
     return ids, np.ascontiguousarray(X)
+
+
+def check_sequence(sequence: Any, n: int) -> np.ndarray:
+    """The sequence numbers of n rows, int64, from one for all or one for each; ValueError where they are not that."""
+    given = np.asarray(sequence)
+    whole = given.dtype.kind in "iu" and given.shape in ((), (n,))
+    if not whole or (given < 0).any() or (given > np.iinfo(np.int64).max).any():
+        raise ValueError(
+            f"sequence must be a whole number from 0 to 2^63 - 1, or {n} of them, one per row, not {sequence!r:.100}"
+        )
+    return np.full(n, given.astype(np.int64))
 
 
 def field_columns(fields: Mapping[str, Any], kinds: Mapping[str, str], n: int) -> dict[str, FieldColumn]:

@@ -10,20 +10,21 @@ from typing import Any
 
 import numpy as np
 
-from hashstream.hashers import OnlineHasher
+from hashstream.hashers import Encoder, OnlineHasher
 from hashstream.hashers.labels import labelled, missing_rows
+from hashstream.hashers.serialization import encoder_digest
 from hashstream.table.errors import TableError
 from hashstream.table.policies import Facts, Projected
 from hashstream.table.state.change import Added, Batch, Change, Feedback, Recoded, Relabelled
-from hashstream.table.state.columns import PAYLOAD, read_values
+from hashstream.table.state.columns import OWN, PAYLOAD, read_values
 from hashstream.table.state.ids import column_of, kind_of
 from hashstream.table.state.labels import LabelColumn
 from hashstream.table.state.reencode import recode_features, recode_projected, smallest_versions, stale_parts
 from hashstream.table.state.state import Model, State, taught
-from hashstream.table.state.view import Part, View
+from hashstream.table.state.view import Part, View, in_order
 from hashstream.table.storage.base import Storage
 
-__all__ = ["Plan", "plan_batch", "plan_labels", "plan_refresh"]
+__all__ = ["Plan", "plan_adoption", "plan_batch", "plan_labels", "plan_refresh"]
 
 log = logging.getLogger("hashstream.table")
 
@@ -34,7 +35,7 @@ NO_SLOTS = np.empty(0, np.uint32)
 class Plan:
     """A change to be committed; batch, feedback, model and memory where it brings others than there are.
 
-    recode_seconds : that re-encoding took.
+    recode_seconds : that re-encoding took. adopts : whether the model was learned elsewhere.
     """
 
     change: Change
@@ -43,6 +44,7 @@ class Plan:
     memory: Mapping[str, Any] | None = None
     recode_seconds: float = 0.0
     feedback: Feedback | None = None
+    adopts: bool = False
 
     @property
     def relabelled(self) -> np.ndarray:
@@ -84,11 +86,11 @@ def plan_batch(
     recoded = _recode(state, left, storage, model, going, None, batch.X)
     taken = time.perf_counter() - clock
     labels = LabelColumn.of(batch.y, len(ids), learned=batch.learned and model.hasher.needs_labels)
-    fields, declared = dict(batch.fields), {}
+    fields = dict(batch.fields)
     if batch.payloads is not None and any(text is not None for text in batch.payloads):
         given = np.array([text is not None for text in batch.payloads])
         fields[PAYLOAD] = read_values("bool", PAYLOAD, given, len(ids))
-        declared = {} if PAYLOAD in view.fields else {PAYLOAD: "bool"}
+    declared = {name: OWN[name] for name in fields if name in OWN and name not in view.fields}
     added = Added(view.n_slots, ids, encoder.version, encoder.encode(batch.X), labels, fields)
     keys = (view.column or column_of(kind_of(ids))).keys_of(ids)
     sample = state.sample.change(removed, added.first_slot, keys, batch.X, batch.y)
@@ -96,22 +98,30 @@ def plan_batch(
     return Plan(change, batch, model, memory, taken)
 
 
-def plan_labels(state: State, storage: Storage, slots: np.ndarray, y: np.ndarray) -> Plan:
+def plan_labels(
+    state: State, storage: Storage, slots: np.ndarray, y: np.ndarray, *, learn: bool = True
+) -> Plan:
     """Give the items at slots (n,) the labels y, learn from them, and re-encode what the policy wants; where they have
     these labels, nothing changes. A missing label is taken back. `Overtaken` where slots were renumbered since the
-    state."""
+    state.
+
+    learn : whether they are learned from; where not, a label that was learned stays as it is if it is the same.
+    """
     _check_kind(state, y)
     hasher, held = state.model.hasher, state.view.labels
-    labels = LabelColumn.of(y, len(y), learned=hasher.needs_labels)
+    labels = LabelColumn.of(y, len(y), learned=learn and hasher.needs_labels)
     order = np.argsort(slots)
-    order = order[~labels.chosen(order).same(held.chosen(slots[order]))]
+    same = labels.chosen(order).same(held.chosen(slots[order]))
+    if not learn:
+        same |= LabelColumn.of(y, len(y), learned=True).chosen(order).same(held.chosen(slots[order]))
+    order = order[~same]
     if not len(order):
         return Plan(Change(state.sample.change(NO_SLOTS)))
     slots, y = slots[order], y[order]
     changed = Relabelled(slots.astype(np.uint32), labels.chosen(order))
     sample = state.sample.relabelled(slots, y)
     at = _lessons(hasher, held, slots, y)
-    if not len(at):
+    if not learn or not len(at):
         return Plan(Change(sample, relabelled=changed))
     if not storage.keep_features:
         raise TableError("this table keeps no features (keep_features=False), so it cannot learn from labels")
@@ -175,6 +185,66 @@ def plan_refresh(state: State, storage: Storage, budget: int | None) -> Plan:
     recoded = _recode(state, state.view, storage, state.model, stale, budget)
     change = Change(state.sample.change(NO_SLOTS), recoded=tuple(recoded))
     return Plan(change, recode_seconds=time.perf_counter() - clock)
+
+
+def plan_adoption(state: State, storage: Storage, model: Model, budget: int | None) -> Plan:
+    """Take over a model that was learned elsewhere, and re-encode the first `budget` stale items with it, the oldest
+    versions first; all of them for None. What the functions before had learned from labels, these may not have.
+
+    ValueError where the table cannot take it.
+    """
+    encoder, view, known = model.encoder, state.view, state.model.encoder
+    assert encoder is not None
+    _check_adopted(state, encoder)
+    new = known is None or known.version != encoder.version
+    if new and not hasattr(model.hasher, "rng_"):
+        raise ValueError(
+            "this hasher has the hash functions of one version only: a table needs one that can learn on"
+        )
+    clock = time.perf_counter()
+    stale = stale_parts(view.parts, encoder.version)
+    recoded = _recode(state, view, storage, model, stale, budget) if budget != 0 else []
+    if new:  # one more version; within the limit, whatever the budget
+        done = in_order([piece.slots for piece in recoded])
+        left = view.without(done).parts if len(done) else view.parts
+        going = smallest_versions(left, encoder.version, storage.settings.max_versions)
+        recoded += _recode(state, view, storage, model, going, None)
+    taken = time.perf_counter() - clock
+    unlearned = _unlearned(view) if new else None
+    change = Change(state.sample.change(NO_SLOTS), recoded=tuple(recoded), relabelled=unlearned)
+    return Plan(change, None, model if new else None, None, taken, adopts=new)
+
+
+def _check_adopted(state: State, encoder: Encoder) -> None:
+    known, width = state.model.encoder, state.view.width
+    n_bits = int(state.model.hasher.n_bits)
+    if encoder.n_bits != n_bits or encoder.width != width:
+        raise ValueError(f"codes of this table have {n_bits} bits, but this hasher makes {encoder.n_bits}")
+    if known is None:
+        return
+    for name in ("n_features", "dtype"):
+        here, there = getattr(known, name), getattr(encoder, name)
+        if here != there:
+            raise ValueError(f"cannot adopt: {name} is {here} in this table and {there} in the hasher")
+    if encoder.version < known.version:
+        raise ValueError(
+            f"cannot adopt: the functions of this table have version {known.version}, and these are older, version "
+            f"{encoder.version}"
+        )
+    held = known if known.version == encoder.version else state.view.encoders.get(encoder.version)
+    if held is not None and encoder_digest(held) != encoder_digest(encoder):
+        raise ValueError(
+            f"cannot adopt: this table has other functions of version {encoder.version} (digest "
+            f"{encoder_digest(held)}, not {encoder_digest(encoder)}). Versions count the updates of one learner: learn "
+            "on from a copy of the table's hasher"
+        )
+
+
+def _unlearned(view: View) -> Relabelled | None:
+    """All labels that were learned, as labels that were not; None where there are none."""
+    live = view.live()
+    slots = live[view.labels.was_learned(live)]
+    return Relabelled(slots, view.labels.chosen(slots).unlearned()) if len(slots) else None
 
 
 def _recode(

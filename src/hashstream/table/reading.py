@@ -16,11 +16,12 @@ from numpy.typing import ArrayLike
 
 from hashstream._machine import cores
 from hashstream.hashers.validation import check_count, check_finite, check_rows, without_names
+from hashstream.table.digests import sum_of
 from hashstream.table.errors import OutcomeUnknown, Overtaken, TableError
 from hashstream.table.following import Follower, no_longer_followed
 from hashstream.table.guard import Guarded, exclusively, inside
 from hashstream.table.rescoring import Metric, rescored
-from hashstream.table.results import Items, RadiusResult, SearchResult
+from hashstream.table.results import Codes, Items, RadiusResult, SearchResult
 from hashstream.table.search_arguments import Include, check_candidates, check_compare, check_include
 from hashstream.table.state.filters import Filters
 from hashstream.table.state.ids import as_ids, column_of, kind_of
@@ -28,7 +29,7 @@ from hashstream.table.state.index import Index
 from hashstream.table.state.matching import Matching
 from hashstream.table.state.search import Compare
 from hashstream.table.state.state import State
-from hashstream.table.state.view import locate
+from hashstream.table.state.view import View, locate
 from hashstream.table.storage.base import Storage, read_payloads
 
 __all__ = ["Include", "Readable", "Where"]
@@ -75,7 +76,7 @@ class Readable(Guarded):
         asymmetric : rank by the query's real values against the stored bits, not by its bits: a bit that differs costs
             |f_k(q)|, scaled so that the mean over the bits is 1.
         offset : leave out the first ones: for pages, k at a time.
-        include : any of "labels", "fields" and "payloads", of what was found.
+        include : any of "labels", "fields", "payloads" and "sequences", of what was found.
 
         Returns distances (q, m), uint16 (float64 where asymmetric or rescored), and ids (q, m), int64 or object holding
         str, with m = min(k, items that match): narrower arrays where there are fewer than k.
@@ -151,6 +152,8 @@ class Readable(Guarded):
             result.fields = {name: values.take(slots) for name, values in view.user_fields.items()}
         if "payloads" in include:
             result.payloads = self._payloads_of(slots, state)
+        if "sequences" in include:
+            result.sequences = view.sequences(slots)
 
     def _to_search(self, Q: Any, include: Include) -> tuple[State, np.ndarray]:
         """The state to search, and Q as its encoders take it."""
@@ -217,7 +220,37 @@ class Readable(Guarded):
         for part, at, rows in locate(view.parts, slots):
             codes[at], versions[at] = part.codes[rows], part.version
         fields = {name: values.take(slots).tolist() for name, values in view.user_fields.items()}
-        return Items(wanted, codes, versions, list(view.labels.take(slots)), X, fields, payloads)
+        labels, sequences = list(view.labels.take(slots)), view.sequences(slots)
+        return Items(wanted, codes, versions, labels, X, fields, payloads, sequences)
+
+    def codes(self, rows: int = 65_536) -> Iterator[Codes]:
+        """All codes in pieces of at most so many rows, as of one commit: each item once, and each piece of one version.
+
+        >>> import hashstream as hs
+        >>> with hs.HashTable.open(None, hs.LSH(8, random_state=0)) as table:
+        ...     table.add([3, 5], [[1.0, 2.0], [2.0, 1.0]])
+        ...     [(piece.ids.tolist(), piece.codes.shape, piece.version) for piece in table.codes()]
+        [([3, 5], (2, 1), 0)]
+        """
+        self._refuse_if_closed()
+        self._keep_up()
+        return self._codes_of(self._state.view, check_count("rows", rows, 1))
+
+    @staticmethod
+    def _codes_of(view: View, rows: int) -> Iterator[Codes]:
+        for part in sorted(view.parts, key=lambda part: part.version):
+            codes, slots = part.rows()
+            for start in range(0, len(slots), rows):
+                stop = start + rows
+                yield Codes(view.ids(slots[start:stop]), codes[start:stop].copy(), part.version)
+
+    def digest(self) -> int:
+        """A checksum of all items: the sum, modulo 2^64, of a hash of each one's (id, version, code).
+
+        It does not depend on the order of the items, nor on how they are spread: the digests of shards add up to that
+        of one table. See `hashstream.table.digests`.
+        """
+        return sum_of(self.codes())
 
     def ids(self, where: Where | None = None, *, offset: int = 0, limit: int | None = None) -> np.ndarray:
         """The ids of all items in the order of insertion: (n,) int64, or object holding str.

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-__all__ = ["Commit", "Items", "RadiusResult", "SearchResult"]
+__all__ = ["Codes", "Commit", "Items", "RadiusResult", "SearchResult"]
 
 
 class _Nearest(NamedTuple):
@@ -19,13 +19,14 @@ class SearchResult(_Nearest):
     """`distances, ids = table.search(Q)`.
 
     distances : (q, m) uint16; float64 where asymmetric or rescored. ids : (q, m) int64, or object holding str.
-    labels, payloads : (q, m) object, None for a missing one; fields : name -> (q, m) object. Each where `include` names
-        it, otherwise None. They are attributes: the tuple is a pair in any case.
+    labels, payloads : (q, m) object, None for a missing one; fields : name -> (q, m) object. sequences : (q, m) int64,
+        -1 for none. Each where `include` names it, otherwise None. They are attributes: the tuple is always a pair.
     """
 
     labels: np.ndarray | None = None
     fields: dict[str, np.ndarray] | None = None
     payloads: np.ndarray | None = None
+    sequences: np.ndarray | None = None
 
 
 class _Within(NamedTuple):
@@ -37,13 +38,22 @@ class _Within(NamedTuple):
 class RadiusResult(_Within):
     """`offsets, distances, ids = table.search_radius(Q, radius)`: query i found what is at offsets[i]:offsets[i + 1].
 
-    offsets : (q + 1,) int64. distances : (found,) uint16. ids : (found,). labels, fields, payloads : as in
+    offsets : (q + 1,) int64. distances : (found,) uint16. ids : (found,). labels, fields, payloads, sequences : as in
     `SearchResult`, (found,), where included.
     """
 
     labels: np.ndarray | None = None
     fields: dict[str, np.ndarray] | None = None
     payloads: np.ndarray | None = None
+    sequences: np.ndarray | None = None
+
+
+class Codes(NamedTuple):
+    """Items of one version. ids : (n,) int64, or object holding str. codes : (n, width) uint8."""
+
+    ids: np.ndarray
+    codes: np.ndarray
+    version: int
 
 
 @dataclass(frozen=True)
@@ -53,6 +63,7 @@ class Items:
     ids : (n,) int64, or object holding str. codes : (n, width) uint8. versions : (n,) int64.
     labels : as they were given, None for a missing one. features : (n, d), or None where they are not stored.
     fields : name -> n values, None for a missing one. payloads : n dicts, None for a missing one.
+    sequences : (n,) int64, -1 for none; None over HTTP.
     """
 
     ids: np.ndarray
@@ -62,6 +73,7 @@ class Items:
     features: np.ndarray | None
     fields: dict[str, list[Any]]
     payloads: list[dict[str, Any] | None]
+    sequences: np.ndarray | None = None
 
 
 @dataclass(frozen=True)

@@ -28,13 +28,13 @@ from hashstream.table.incoming import IdsLike, Incoming, PayloadsLike, check_fee
 from hashstream.table.keys import check_key, fingerprint, removal_fingerprint, result_of
 from hashstream.table.logs import log_commit, log_compaction
 from hashstream.table.opening import new_fields, open_storage
-from hashstream.table.planning import NO_SLOTS, Plan, plan_batch, plan_labels, plan_refresh
+from hashstream.table.planning import NO_SLOTS, Plan, plan_adoption, plan_batch, plan_labels, plan_refresh
 from hashstream.table.policies import Policy, parse
 from hashstream.table.reading import Readable, Where
 from hashstream.table.results import Commit
 from hashstream.table.settings import Durability, Settings
 from hashstream.table.state.change import Batch, Change, Done
-from hashstream.table.state.columns import field_kinds
+from hashstream.table.state.columns import SEQUENCE, field_kinds
 from hashstream.table.state.ids import as_ids
 from hashstream.table.state.index import Index
 from hashstream.table.state.state import Model, State
@@ -47,6 +47,7 @@ __all__ = ["HashTable"]
 
 log = logging.getLogger("hashstream.table")
 
+LABELS = ("label", "annotate")  # calls that label what is stored
 REFRESHES = (
     20  # commits in which `ingest_files` re-encodes stale items, and so often it tells of its progress
 )
@@ -197,6 +198,7 @@ class HashTable(Readable):
         *,
         fields: Mapping[str, Any] | None = None,
         payloads: PayloadsLike | None = None,
+        sequence: ArrayLike | None = None,
         key: str | None = None,
     ) -> None:
         """Store a batch, and learn from its rows that have a label. It is durable when this returns; if this raises,
@@ -209,12 +211,17 @@ class HashTable(Readable):
             None. Before the first label has come, rows get the codes of the method's initial functions.
         fields : name -> n values, of fields that were declared. Fields that are left out are missing.
         payloads : n dicts that JSON can hold, or None for an item that has none.
+        sequence : a whole number from 0 on, or one per row. It is stored with the item, and a row whose id is stored
+            with the same or a higher one is skipped: neither stored nor learned from. So batches may come twice, late
+            and in any order. An item that was stored without a number is older than any that has one, and a row without
+            one replaces whatever is stored.
         key : a name of this call that the caller chose, such as a UUID, of 1 to 200 characters. A call whose key the
             table knows was done before: it changes nothing, and returns what it returned then. `KeyReused` where the
             arguments are others. The last 100,000 keys are kept, each committed together with what its call changed; a
             call that raises leaves none.
         """
-        self._once(Call("ingest", (ids, X, y), {"fields": fields, "payloads": payloads}, key))
+        more = {"fields": fields, "payloads": payloads, "sequence": sequence}
+        self._once(Call("ingest", (ids, X, y), more, key))
 
     def ingest_files(
         self,
@@ -293,15 +300,16 @@ class HashTable(Readable):
         learn: bool = False,
         fields: Mapping[str, Any] | None = None,
         payloads: PayloadsLike | None = None,
+        sequence: ArrayLike | None = None,
         key: str | None = None,
     ) -> None:
         """Store items, with labels or without, and do not learn from them unless `learn`; otherwise as `ingest`."""
-        more = {"fields": fields, "payloads": payloads}
+        more = {"fields": fields, "payloads": payloads, "sequence": sequence}
         self._once(Call("ingest" if learn else "add", (ids, X, y), more, key))
 
     @change
-    def label(self, ids: IdsLike, y: LabelsLike, *, key: str | None = None) -> int:
-        """Give labels to stored items, and learn from them; durable when this returns.
+    def label(self, ids: IdsLike, y: LabelsLike, *, learn: bool = True, key: str | None = None) -> int:
+        """Give labels to stored items, and learn from them unless told otherwise; durable when this returns.
 
         A label in the place of another one corrects it: a hasher that can (`hasher.can_correct()`: RidgeHash, for
         example) takes the old label back out, as if the item had always had the new one. The others learn the new one
@@ -313,11 +321,12 @@ class HashTable(Readable):
         are.
 
         ids : (n,), each once; KeyError where one is not stored. y : (n,) labels or an (n, C) matrix.
+        learn : False stores the labels only, as `add` does: for functions that are learned elsewhere.
         key : as for `ingest`.
 
         Returns the number of items whose label has changed.
         """
-        return self._once(Call("label", (ids, y), {}, key)) or 0
+        return self._once(Call("label" if learn else "annotate", (ids, y), {}, key)) or 0
 
     def writer(self) -> Writer:
         """A writer for any number of threads, whose calls share commits: many small calls at once take little longer
@@ -364,7 +373,7 @@ class HashTable(Readable):
         self._refuse_if_forked()
         self._refuse_if_not_writable()
         call.rows = rows = self._rows_of(call)
-        if call.kind == "label":
+        if call.kind in LABELS:
             with self._publish:
                 self._slots(rows.ids)  # KeyError where one is not stored
         if call.key is not None:
@@ -373,25 +382,25 @@ class HashTable(Readable):
 
     def _rows_of(self, call: Call) -> Incoming:
         """The arguments of a call, checked, apart from whether the items that it labels are stored."""
-        if call.kind == "label":
+        if call.kind in LABELS:
             return check_feedback(self._state, *call.args, **call.more)
         return check_incoming(self._state, *call.args, **call.more, learn=call.kind == "ingest")
 
     def _do(self, kind: str, rows: Incoming, calls: Sequence[Call]) -> Sequence[int | None]:
         """Commit the rows of calls of one kind; the result of each."""
-        if kind == "label":
-            return self._label(rows, calls)
+        if kind in LABELS:
+            return self._label(rows, calls, learn=kind == "label")
         nothing = [None] * len(calls)
         self._store(rows, learn=kind == "ingest", done=done_by(calls, nothing))
         return nothing
 
-    def _label(self, rows: Incoming, calls: Sequence[Call]) -> list[int]:
+    def _label(self, rows: Incoming, calls: Sequence[Call], *, learn: bool) -> list[int]:
         """Commit labels of stored items; for each call the number of those that are new."""
         assert rows.y is not None
         state = self._sure_state()
         with self._publish:
             slots = self._slots(rows.ids)
-        plan = plan_labels(state, self._storage, slots, rows.y)
+        plan = plan_labels(state, self._storage, slots, rows.y, learn=learn)
         changed = np.isin(slots, plan.relabelled)
         counts = [0 if call.rows is None else len(call.rows.ids) for call in calls]
         new = [int(part.sum()) for part in np.split(changed, np.cumsum(counts)[:-1])]
@@ -461,6 +470,38 @@ class HashTable(Readable):
         return count
 
     @change
+    def adopt(self, hasher: OnlineHasher, budget: int | None = None) -> int:
+        """Take hash functions that were learned elsewhere, and re-encode items with them, the oldest versions first, in
+        one commit; returns how many.
+
+        The same call again changes nothing but to re-encode more items, so it can be repeated until it returns 0. New
+        items get these functions at once, and the table learns on from them. They may not have learned what this
+        table was taught: a label that is corrected later is learned in addition.
+
+        hasher : that has learned; it is copied. ValueError, and nothing changes, where its codes or features have
+            another size or dtype, where its version is older than the table's, or where the table has other functions
+            of its version.
+        budget : items at most, apart from those of versions for which `max_versions` leaves no place; all by default,
+            and none with 0.
+        """
+        state = self._sure_state()
+        if not isinstance(hasher, OnlineHasher):
+            raise TypeError(f"adopt takes a hasher, not {type(hasher).__name__}")
+        hasher.encoder()  # raises where it has learned nothing
+        if budget is not None:
+            check_count("budget", budget, 0)
+        hasher = copy.deepcopy(hasher)
+        hasher.__dict__.pop("feature_names_in_", None)  # columns count by their position here
+        plan = plan_adoption(state, self._storage, Model.of(hasher), budget)
+        count = sum(len(piece.slots) for piece in plan.change.recoded)
+        if count or plan.adopts:
+            self._commit(plan)
+            self._maintain()
+        if plan.adopts and self._refresher is not None:
+            self._refresher.wake(self)
+        return count
+
+    @change
     def flush(self) -> None:
         """Write a checkpoint, so that opening the table again learns nothing twice. With durability "fast", everything
         so far survives a power loss afterwards."""
@@ -488,6 +529,11 @@ class HashTable(Readable):
     def _store(self, rows: Incoming, *, learn: bool, done: Sequence[Done] = ()) -> None:
         """Commit a batch, and learn from it where told so."""
         state = self._sure_state()
+        rows = self._newer(rows, state)
+        if not len(rows.ids):
+            if done:
+                self._commit(Plan(Change(state.sample.change(NO_SLOTS))), done)
+            return
         learner = state.model.hasher.copy() if rows.firm else rows.learner
         after = (
             learner.learned(rows.X, rows.y)
@@ -506,6 +552,18 @@ class HashTable(Readable):
         if learned and self._refresher is not None:
             self._refresher.wake(self)
 
+    def _newer(self, rows: Incoming, state: State) -> Incoming:
+        """The rows without those whose id is stored with the same or a higher sequence number."""
+        if rows.sequence is None or SEQUENCE not in state.view.fields:
+            return rows
+        with self._publish:
+            found = self._find(rows.ids)
+        numbers = rows.sequence
+        held = np.full(len(numbers), -1, np.int64)
+        held[found >= 0] = state.view.sequences(found[found >= 0])
+        keep = (numbers > held) | (numbers < 0)
+        return rows if keep.all() else rows.chosen(np.flatnonzero(keep))
+
     def _commit(self, plan: Plan, done: Sequence[Done] = ()) -> None:
         """Make a change durable, then let everybody see it. All that can fail is done before the commit.
 
@@ -513,6 +571,8 @@ class HashTable(Readable):
         """
         clock, before, change = time.perf_counter(), self._state.view, plan.change
         after = self._state.after(change, plan.model, plan.memory)
+        if plan.adopts:
+            after = replace(after, adopted=after.seq)
         if plan.model is not None and is_due(after):
             after = replace(after, comparison=compared(after))
         index, enter = self._next_index(change, after)

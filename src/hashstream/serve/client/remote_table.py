@@ -20,7 +20,13 @@ from hashstream.table.incoming import IdsLike, PayloadsLike
 from hashstream.table.reading import Where
 from hashstream.table.rescoring import Metric
 from hashstream.table.results import Items, RadiusResult, SearchResult
-from hashstream.table.search_arguments import Include, check_candidates, check_compare, check_include
+from hashstream.table.search_arguments import (
+    INCLUDED_OVER_HTTP,
+    Include,
+    check_candidates,
+    check_compare,
+    check_include,
+)
 from hashstream.table.settings import Settings
 from hashstream.table.state.columns import field_kinds
 from hashstream.table.state.ids import as_ids
@@ -207,7 +213,7 @@ class RemoteTable:
         read: Callable[[ArrayAnswer, int, Kinds], T],
     ) -> T:
         if include:
-            check_include(include)
+            check_include(include, INCLUDED_OVER_HTTP)
             settings["include"] = list(include)
         if check_compare(compare) != "auto":
             settings["compare"] = compare

@@ -31,6 +31,9 @@ __all__ = [
 RESERVED = ("id", "label")  # what a filter calls the ids and the labels
 PAYLOAD = "$payload"
 """The field of a table's own that says which items have a payload, so that a lost one is noticed; bool."""
+SEQUENCE = "$sequence"
+"""The field of a table's own with the sequence numbers that items were given; int."""
+OWN = {PAYLOAD: "bool", SEQUENCE: "int"}
 MAX_FIELDS = 100
 MAX_NAME = 200  # characters
 

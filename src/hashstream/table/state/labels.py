@@ -157,6 +157,19 @@ class LabelColumn(TextColumn):
         out[:] = values
         return out
 
+    def was_learned(self, slots: np.ndarray) -> np.ndarray:
+        """Which slots have a label that the model has learned, bool."""
+        return looked_up(
+            np.array([False, *(text[0] == "+" for text in self._words.texts)], bool), self._codes[slots]
+        )
+
+    def unlearned(self) -> Self:
+        """The same labels, of which none was learned."""
+        words = Dictionary()
+        numbers = [0, *(words.number("-" + text[1:]) for text in self._words.texts)]
+        codes = np.array(numbers, np.min_scalar_type(len(words)))[self._codes[: self._n]]
+        return type(self)(codes, words)
+
     @property
     def shape(self) -> tuple[int, ...] | None:
         """Of a label: (), or (C,) for rows of a matrix; None before the first label."""

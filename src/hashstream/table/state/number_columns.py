@@ -231,6 +231,10 @@ class IntColumn(WholeColumn):
     def _value(self, number: Any) -> Any:
         return number
 
+    def counts(self, slots: np.ndarray) -> np.ndarray:
+        """The values of slots, none of which is negative, int64; -1 for a missing one."""
+        return np.asarray(np.maximum(self._buffer[slots], -1))
+
     def operand(self, value: Any, name: str) -> Any:
         """Any number: one that no value can equal is still below or above some."""
         if type(value) is int:

@@ -63,6 +63,7 @@ class State:
     generation : the commit that numbered the slots; it grows when the table is compacted.
     relabelled : the last commit that changed labels of items that were there.
     comparison : how codes of different versions compare, as measured last.
+    adopted : the last commit whose functions were learned elsewhere.
     """
 
     view: View
@@ -73,6 +74,7 @@ class State:
     generation: int = 0
     relabelled: int = 0
     comparison: Comparison = field(default_factory=Comparison)
+    adopted: int = 0
 
     @classmethod
     def empty(

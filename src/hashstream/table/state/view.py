@@ -18,9 +18,10 @@ import numpy as np
 from hashstream import hamming
 from hashstream.hashers import Encoder
 from hashstream.table.state.change import Change, no_fields
-from hashstream.table.state.columns import PAYLOAD, FieldColumn, field_column
+from hashstream.table.state.columns import OWN, PAYLOAD, SEQUENCE, FieldColumn, field_column
 from hashstream.table.state.ids import Column, column_of, grown, kind_of
 from hashstream.table.state.labels import LabelColumn
+from hashstream.table.state.number_columns import IntColumn
 
 __all__ = ["Part", "View", "in_order", "locate", "merged"]
 
@@ -181,7 +182,7 @@ class View:
     @kept
     def user_fields(self) -> Mapping[str, FieldColumn]:
         """The fields that users have declared."""
-        return {name: values for name, values in self.fields.items() if name != PAYLOAD}
+        return {name: values for name, values in self.fields.items() if name not in OWN}
 
     def has_payload(self, slots: np.ndarray) -> np.ndarray:
         """Which slots (n,) have a payload, bool."""
@@ -189,6 +190,11 @@ class View:
         if column is None:
             return np.zeros(len(slots), bool)
         return np.array([one is True for one in column.take(slots)], bool)
+
+    def sequences(self, slots: np.ndarray) -> np.ndarray:
+        """The sequence numbers of slots of any shape, int64; -1 for none."""
+        column = self.fields.get(SEQUENCE)
+        return column.counts(slots) if isinstance(column, IntColumn) else np.full(slots.shape, -1, np.int64)
 
     @kept
     def versions(self) -> tuple[int, ...]:

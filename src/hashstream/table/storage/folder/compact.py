@@ -109,7 +109,7 @@ def _commit(
         head, seq=seq, live=len(view), n_slots=len(view), sampled=len(after.sample), items_seq=seq, log_bytes=0,
         renumbered=seq, next_segment=head.next_segment + (0 if new is None else len(new.first_slots)),
         memory=dict(after.memory), shape=shape, relabelled=after.relabelled, fields=kinds_of(view),
-        comparison=after.comparison,
+        comparison=after.comparison, adopted=after.adopted,
     )  # fmt: skip
     with database.transaction(sync=True, settle=False):
         if new is not None:

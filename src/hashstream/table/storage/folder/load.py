@@ -111,8 +111,11 @@ class Loader:
         if self.database.format == OLDEST:  # its changes have no labels
             return None
         model, seq = before.model, before.seq
-        if self.head.relabelled > seq and self.database.checkpoint_seq() > seq:
-            saved = self._checkpoint()  # which has the feedback that was deleted with it
+        underivable = max(self.head.relabelled, self.head.adopted) > seq
+        if underivable and self.database.checkpoint_seq() > seq:
+            saved = (
+                self._checkpoint()
+            )  # which has the feedback that was deleted with it, or functions from elsewhere
             model, seq = self._saved_model(saved), saved.seq
         return self._with_model(replace(self._with_changes(before), model=model), seq)
 
@@ -149,7 +152,8 @@ class Loader:
             )
         state = replace(state, sample=self._filled(state))
         check_sample(state.sample, head)
-        return replace(state, memory=head.memory, relabelled=head.relabelled, comparison=head.comparison)
+        state = replace(state, memory=head.memory, relabelled=head.relabelled, comparison=head.comparison)
+        return replace(state, adopted=head.adopted)
 
     def _filled(self, state: State) -> Sample:
         """The sample with the labels of its items, and with their features where it has checksums of them."""

@@ -18,7 +18,7 @@ import numpy as np
 from hashstream.hashers.base import MAX_BITS
 from hashstream.table.errors import TableError
 from hashstream.table.state.change import Added, Change, Recoded, Relabelled
-from hashstream.table.state.columns import PAYLOAD, FieldColumn, field_column, field_kinds
+from hashstream.table.state.columns import OWN, FieldColumn, field_column, field_kinds
 from hashstream.table.state.comparison import Comparison
 from hashstream.table.state.ids import MAX_SLOTS, arrays_of, column_of
 from hashstream.table.state.labels import LabelColumn
@@ -206,7 +206,8 @@ class Head:
     log_bytes : of the changes since. renumbered : the commit that numbered the slots. next_segment : the number of the
     next file of features. memory : the policy's. shape : None before the first batch.
     relabelled : the last commit that changed labels. fields : name -> kind. comparison : of versions, as measured.
-    first_key, last_key : numbers of the keys of calls that are there.
+    first_key, last_key : numbers of the keys of calls that are there. adopted : the last commit whose functions were
+    learned elsewhere.
     """
 
     seq: int = 0
@@ -225,6 +226,7 @@ class Head:
     comparison: Comparison = field(default_factory=Comparison)
     first_key: int = 1
     last_key: int = 0
+    adopted: int = 0
 
     def to_fields(self) -> dict[str, Any]:
         shape = None if self.shape is None else vars(self.shape)
@@ -241,9 +243,10 @@ class Head:
         for name, value in vars(head).items():
             others = ("memory", "shape", "fields", "comparison")
             need(name in others or is_count(value), f"{name} is {value!r}")
-        users = {name: kind for name, kind in head.fields.items() if name != PAYLOAD}
+        users = {name: kind for name, kind in head.fields.items() if name not in OWN}
         need(field_kinds(users) == users, "its fields are not declared")
-        need(head.fields.get(PAYLOAD, "bool") == "bool", "its payloads are not declared")
+        for name, kind in OWN.items():
+            need(head.fields.get(name, kind) == kind, f"its field {name} is not declared as {kind}")
         need(is_count(comparison.rows), "the comparison of versions is not one")
         need(head.live <= head.n_slots <= MAX_SLOTS, "it has more items than slots")
         need(head.first_key <= head.last_key + 1, "its keys are out of order")

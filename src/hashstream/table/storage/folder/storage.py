@@ -252,6 +252,7 @@ class FolderStorage(Storage):
             head = replace(head, n_slots=added.first_slot + len(batch.X), shape=shape)
         learned = batch is not None and batch.learned
         whole = batch is not None and (not self._has_model or (learned and not self.keep_features))
+        whole |= after.adopted == after.seq  # what cannot be learned again from what is stored
         self._features.refuse_if_broken()
         try:
             with database.transaction(settle=False):
@@ -278,6 +279,7 @@ class FolderStorage(Storage):
                         head, seq=after.seq, live=len(after.view), sampled=len(after.sample),
                         memory=dict(after.memory), log_bytes=head.log_bytes + len(raw),
                         relabelled=after.relabelled, fields=kinds_of(after.view), comparison=after.comparison,
+                        adopted=after.adopted,
                     )  # fmt: skip
                     database.put_head(head)
                     if size and not later:
@@ -296,7 +298,9 @@ class FolderStorage(Storage):
         if feedback is not None:
             self._since_checkpoint += len(feedback.slots)
         if batch is not None and learned:
-            self._since_checkpoint = 0 if whole else self._since_checkpoint + len(batch.X)
+            self._since_checkpoint += len(batch.X)
+        if whole:
+            self._since_checkpoint = 0
         self._acknowledge()
 
     def _put_batch(self, batch: Batch, change: Change, after: State, *, later: bool) -> None:

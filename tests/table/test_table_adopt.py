@@ -1,0 +1,225 @@
+"""Functions learned elsewhere: adopted whole or in slices, idempotent, durable, and refused where they do not fit."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from tests.table.table_worlds import rows
+
+import hashstream as hs
+from hashstream.hashers.serialization import encoder_digest, from_bytes, to_bytes
+from hashstream.table import HashTable, TableError
+
+RNG = np.random.default_rng(0)
+X, Y = rows(RNG, 300)
+MORE, LABELS = rows(RNG, 200)
+METHODS = [hs.FCOH, hs.RidgeHash, hs.PosteriorHash, hs.SketchHash]
+
+
+def hasher(method: Any = hs.RidgeHash) -> Any:
+    return method(n_bits=8, random_state=0)
+
+
+def elsewhere(method: Any = hs.RidgeHash, n: int = 400) -> Any:
+    """The functions of a learner that has seen more, of a later version than any in a table here."""
+    learner = hasher(method)
+    for start in range(0, n, 20):
+        at = np.arange(start, start + 20) % len(MORE)
+        learner.partial_fit(MORE[at], LABELS[at])
+    return learner
+
+
+def codes_of(table: HashTable) -> dict[Any, tuple[int, bytes]]:
+    return {
+        one: (piece.version, code.tobytes())
+        for piece in table.codes(rows=7)
+        for one, code in zip(piece.ids.tolist(), piece.codes, strict=True)
+    }
+
+
+@pytest.fixture(params=["memory", "folder"])
+def place(request: pytest.FixtureRequest, tmp_path: Path) -> Path | None:
+    return tmp_path / "t" if request.param == "folder" else None
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_all_items_are_re_encoded_by_the_adopted_functions(place: Path | None, method: Any) -> None:
+    learned = elsewhere(method)
+    with HashTable.open(place, hasher(method)) as table:
+        table.ingest(range(60), X[:60], Y[:60])
+        table.ingest(range(60, 90), X[60:90])
+        seq = table.commits
+        assert table.adopt(learned) == 90
+        assert table.commits == seq + 1  # one commit
+        assert table.version == learned.version_
+        assert np.array_equal(table.get(range(90)).codes, learned.transform(X[:90].astype(learned.dtype_)))
+        assert set(table.get(range(90)).versions.tolist()) == {learned.version_}
+        assert table.adopt(learned) == 0
+        assert table.commits == seq + 1  # and nothing was written again
+        table.add([90], X[90:91])
+        assert table.get([90]).versions.tolist() == [learned.version_]
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_what_was_adopted_is_there_after_opening_again(tmp_path: Path, method: Any) -> None:
+    learned = elsewhere(method)
+    with HashTable.open(tmp_path / "t", hasher(method)) as table:
+        table.ingest(range(60), X[:60], Y[:60])
+        assert table.adopt(learned, budget=20) == 20
+        before = codes_of(table)
+    with HashTable.open(tmp_path / "t") as table:
+        assert codes_of(table) == before
+        assert encoder_digest(table.hasher.encoder()) == encoder_digest(learned.encoder())
+        assert table.check(sample=60)["codes"] == 60
+        assert table.adopt(learned, budget=25) == 25
+        assert table.adopt(learned) == 15
+        table.ingest([70], X[70:71], Y[70:71])  # it learns on, from what was adopted
+        learned.partial_fit(X[70:71].astype(learned.dtype_), Y[70:71])
+        assert encoder_digest(table.hasher.encoder()) == encoder_digest(learned.encoder())
+    with HashTable.open(tmp_path / "t") as table:
+        assert encoder_digest(table.hasher.encoder()) == encoder_digest(learned.encoder())
+
+
+def test_a_reader_follows_an_adoption(tmp_path: Path) -> None:
+    learned = elsewhere()
+    with HashTable.open(tmp_path / "t", hasher()) as table:
+        table.ingest(range(60), X[:60], Y[:60])
+        with HashTable.open(tmp_path / "t", mode="read") as reader:
+            table.adopt(learned, budget=20)
+            table.ingest([99], X[99:100], Y[99:100])
+            assert reader.reload()
+            assert codes_of(reader) == codes_of(table)
+            assert np.array_equal(reader.search(X[:5], 9).ids, table.search(X[:5], 9).ids)
+            assert reader.version == table.version
+
+
+def test_an_empty_table_adopts_too(place: Path | None) -> None:
+    learned = elsewhere()
+    with HashTable.open(place, hasher()) as table:
+        assert table.adopt(learned) == 0
+        assert table.version == learned.version_
+        if place is not None:
+            table.close()
+            table = HashTable.open(place)
+        table.add(range(5), X[:5])
+        assert np.array_equal(table.get(range(5)).codes, learned.transform(X[:5].astype(learned.dtype_)))
+        table.close()
+
+
+def test_slices_go_from_the_oldest_version_on(place: Path | None) -> None:
+    learned = elsewhere()
+    with HashTable.open(place, hasher(), policy="never") as table:
+        table.ingest(range(30), X[:30], Y[:30])
+        table.ingest(range(30, 60), X[30:60], Y[30:60])
+        assert table.adopt(learned, budget=0) == 0
+        assert table.version == learned.version_
+        assert table.adopt(learned, budget=40) == 40
+        stale = [one for one, (version, _) in codes_of(table).items() if version != learned.version_]
+        assert sorted(stale) == list(range(40, 60))
+        assert table.refresh() == 20
+
+
+def test_no_more_versions_than_the_table_may_have(place: Path | None) -> None:
+    with HashTable.open(place, hasher(), policy="never", max_versions=2) as table:
+        table.ingest(range(30), X[:30], Y[:30])
+        table.ingest(range(30, 40), X[30:40], Y[30:40])
+        assert table.adopt(elsewhere(), budget=0) == 10  # of the smaller version
+        assert len(table.stats().versions) == 2
+
+
+def wrong_bits() -> Any:
+    return hs.RidgeHash(n_bits=16, random_state=0).partial_fit(X, Y)
+
+
+def wrong_features() -> Any:
+    return hasher().partial_fit(X[:, :3], Y)
+
+
+def wrong_dtype() -> Any:
+    return hasher().partial_fit(X.astype(np.float64), Y)
+
+
+def older() -> Any:
+    return hasher().partial_fit(X[:10], Y[:10])
+
+
+def not_learned() -> Any:
+    return hasher()
+
+
+def one_version_only() -> Any:
+    found = from_bytes(to_bytes(elsewhere()), "a file")
+    del found.rng_
+    return found
+
+
+@pytest.mark.parametrize(
+    ("make", "says"),
+    [
+        (wrong_bits, "8 bits.*16"),
+        (wrong_features, "n_features"),
+        (wrong_dtype, "dtype"),
+        (older, "older"),
+        (not_learned, "not fitted"),
+        (one_version_only, "one version only"),
+        (lambda: "a name", "a hasher"),
+    ],
+)
+def test_functions_that_do_not_fit_are_refused(place: Path | None, make: Any, says: str) -> None:
+    with HashTable.open(place, hasher()) as table:
+        for start in range(0, 60, 20):
+            table.ingest(range(start, start + 20), X[start : start + 20], Y[start : start + 20])
+        before, digest = table.commits, table.digest()
+        with pytest.raises((ValueError, TypeError), match=says):
+            table.adopt(make())
+        assert (table.commits, table.digest()) == (before, digest)
+
+
+def test_other_functions_of_a_version_that_the_table_has_are_refused(place: Path | None) -> None:
+    with HashTable.open(place, hasher()) as table:
+        table.ingest(range(60), X[:60], Y[:60])
+        other = hasher().partial_fit(X[60:120], Y[60:120])
+        assert other.version_ == table.version
+        with pytest.raises(ValueError, match="other functions of version"):
+            table.adopt(other)
+
+
+def test_a_label_that_the_adopted_functions_have_not_learned_is_not_taken_back_out(
+    place: Path | None,
+) -> None:
+    """Otherwise a correction would subtract what was never added."""
+    learned = elsewhere()
+    with HashTable.open(place, hasher()) as table:
+        table.ingest(range(60), X[:60], Y[:60])
+        table.adopt(learned)
+        other = (Y[:1] + 1) % 4
+        table.label([0], other)
+        learned.partial_fit(X[:1], other)
+        assert encoder_digest(table.hasher.encoder()) == encoder_digest(learned.encoder())
+        assert table.get(range(60)).labels[1:] == Y[1:60].tolist()
+
+
+def test_a_reader_cannot_adopt(tmp_path: Path) -> None:
+    with HashTable.open(tmp_path / "t", hasher()) as table:
+        table.ingest(range(60), X[:60], Y[:60])
+    with HashTable.open(tmp_path / "t", mode="read") as reader, pytest.raises(TableError, match="read"):
+        reader.adopt(elsewhere())
+
+
+def test_without_features_codes_are_carried_over(place: Path | None) -> None:
+    with HashTable.open(place, hasher(), policy="projected", keep_features=False) as table:
+        table.ingest(range(100), X[:100], Y[:100])
+        assert table.adopt(elsewhere()) == 100
+        assert set(table.get(range(100)).versions.tolist()) == {elsewhere().version_}
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_the_digest_of_functions_survives_a_file(method: Any) -> None:
+    learned = elsewhere(method)
+    again = from_bytes(to_bytes(learned), "a file")
+    assert encoder_digest(again.encoder()) == encoder_digest(learned.encoder())
+    again.partial_fit(X, Y)
+    assert encoder_digest(again.encoder()) != encoder_digest(learned.encoder())
