@@ -48,7 +48,7 @@ from hashstream.table.storage.folder import storage as storage_module
 
 N_BITS = 20
 RETRIES = 4  # operations of the last life that a life repeats
-KEYED = ("ingest", "add", "label", "remove", "remove where")  # operations that take a key
+KEYED = ("ingest", "add", "label", "annotate", "remove", "remove where")  # operations that take a key
 
 HASHERS: list[Callable[[], hs.OnlineHasher]] = [
     lambda: hs.FCOH(n_bits=N_BITS, random_state=3, batch_size=8),
@@ -91,7 +91,7 @@ FIELDS: list[tuple[str, Any]] = [
 @dataclass(frozen=True)
 class Operation:
     """One call. `name` : a method of the table, "reopen", or "group" for calls that share a commit. ids, X, y, fields,
-    payloads, argument, key : what it is given."""
+    payloads, argument, key, sequence : what it is given."""
 
     name: str
     ids: list[Any] | None = None
@@ -102,6 +102,7 @@ class Operation:
     payloads: list[dict[str, Any] | None] | None = None
     calls: tuple[Operation, ...] = ()
     key: str | None = None
+    sequence: list[int] | None = None
 
     @property
     def is_keyed(self) -> bool:
@@ -119,6 +120,7 @@ class World:
     def __init__(self, seed: int, n_operations: int = 40, durability: str = "") -> None:
         self.seed = seed
         self.forks, self.threads = seed % 4 == 1, seed % 4 == 2
+        self.numbered = seed % 5 < 2  # rows have sequence numbers, of which some come late
         rng = np.random.default_rng([seed, 1])
         self.lazy = POLICIES[seed % len(POLICIES)] is POLICIES[-1]
         self.text_ids = bool(rng.random() < 0.5)
@@ -161,8 +163,8 @@ class World:
 
     def _operations(self, rng: np.random.Generator, n: int) -> list[Operation]:
         shares = {
-            "ingest": 7, "add": 2, "group": 1.5, "label": 3, "remove": 2, "remove where": 1, "declare": 1,
-            "refresh": 3, "flush": 1, "compact": 1.2, "snapshot": 1, "reopen": 1,
+            "ingest": 7, "add": 2, "group": 1.5, "label": 3, "annotate": 1, "remove": 2, "remove where": 1,
+            "declare": 1, "refresh": 3, "adopt": 1.5, "flush": 1, "compact": 1.2, "snapshot": 1, "reopen": 1,
         }  # fmt: skip
         if not self.policy().keeps_features and self.hasher().needs_labels:
             del shares["label"]  # it needs features
@@ -190,20 +192,27 @@ class World:
                 operation = Operation(name, calls=tuple(calls))
             elif name == "remove where":
                 tenant = str(rng.choice(TENANTS))
-                if "tenant" not in declared:
+                if (
+                    "tenant" not in declared or self.numbered
+                ):  # where rows are skipped, nobody knows the tenant
                     continue
                 operation = Operation(name, argument={"tenant": tenant})
                 alive = {one: held for one, held in alive.items() if held != tenant}
             elif name == "declare":
                 operation = Operation(name, argument=dict([FIELDS[int(rng.integers(len(FIELDS)))]]))
                 declared |= operation.argument
-            elif name in ("remove", "label"):
+            elif name == "adopt":
+                operation = self._batch(name, rng, np.arange(int(rng.integers(1, 12))).tolist(), {})
+                budget = int(rng.integers(15)) if rng.random() < 0.6 else None
+                y = self._labels(rng, rng.integers(CLASSES, size=len(operation.ids or [])))
+                operation = replace(operation, y=y, argument=budget, payloads=None)
+            elif name in ("remove", "label", "annotate"):
                 if not alive:
                     continue
                 ids = rng.permutation(np.array(sorted(alive), object))
                 ids = ids[: int(rng.integers(1, 8)) if rng.random() < 0.95 else len(ids)].tolist()
                 operation = Operation(name, ids)
-                if name == "label":
+                if name != "remove":
                     y = self._labels(rng, rng.integers(CLASSES, size=len(ids)))
                     if rng.random() < 0.3:  # some are taken back
                         y = y.astype(float if self.labels == "matrix" else object)
@@ -215,7 +224,7 @@ class World:
                 budget = int(rng.integers(1, 15)) if name == "refresh" and rng.random() < 0.6 else None
                 operation = Operation(name, argument=len(operations) if name == "snapshot" else budget)
             for call in operation.calls or (operation,):
-                if call.X is not None:
+                if call.X is not None and call.name != "adopt":
                     alive |= {one: self._tenant(call, at) for at, one in enumerate(call.ids or [])}
             operations.append(operation)
         return [self._keyed(i, one) for i, one in enumerate(operations)] if self.seed % 3 else operations
@@ -260,6 +269,8 @@ class World:
         payloads = [
             None if i % 3 == 0 else {"n": i, "text": "é" * int(rng.integers(9))} for i in range(len(ids))
         ]
+        numbers = (np.arange(len(ids)) + 10 * rng.integers(10)).tolist()
+        sequence = numbers if self.numbered and name != "adopt" and rng.random() < 0.8 else None
         return Operation(
             name,
             ids,
@@ -267,6 +278,7 @@ class World:
             labels,
             fields=fields or None,
             payloads=payloads if rng.random() < 0.7 else None,
+            sequence=sequence,
         )
 
     # ---- doing it
@@ -297,12 +309,22 @@ class World:
         name, ids, key = operation.name, operation.ids, operation.key
         if name in ("ingest", "add"):
             store = table.ingest if name == "ingest" else table.add
-            more = {"fields": operation.fields, "payloads": operation.payloads}
+            more = {
+                "fields": operation.fields,
+                "payloads": operation.payloads,
+                "sequence": operation.sequence,
+            }
             return table, store(ids, operation.X, operation.y, **more, key=key)
         if name == "group":
             return table, together(table, operation.calls)
         if name == "label":
             return table, table.label(ids, operation.y, key=key)
+        if name == "annotate":
+            return table, table.label(ids, operation.y, learn=False, key=key)
+        if name == "adopt":
+            learner = table.hasher
+            learner.partial_fit(operation.X, operation.y)
+            return table, table.adopt(learner, operation.argument)
         if name == "declare":
             return table, table.declare(operation.argument)
         if name == "remove where":
@@ -333,7 +355,7 @@ def together(table: HashTable, operations: tuple[Operation, ...]) -> None:
         Call(
             "ingest" if one.name == "ingest" else "add",
             (one.ids, one.X, one.y),
-            {"fields": one.fields, "payloads": one.payloads},
+            {"fields": one.fields, "payloads": one.payloads, "sequence": one.sequence},
             one.key,
         )
         for one in (*operations, *(one for one in operations[:1] if one.key is not None))

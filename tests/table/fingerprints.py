@@ -11,8 +11,20 @@ import numpy as np
 from hashstream.hashers import OnlineHasher
 from hashstream.hashers.serialization import to_bytes
 from hashstream.table import HashTable
+from hashstream.table.digests import sum_of
 
-CHOSEN_BY_TIME = {"codes", "versions", "encoders", "search", "commits", "policy", "comparison", "relabelled"}
+CHOSEN_BY_TIME = {
+    "codes",
+    "versions",
+    "encoders",
+    "search",
+    "commits",
+    "policy",
+    "comparison",
+    "relabelled",
+    "adopted",
+    "digest",
+}
 """What depends on how far a background thread has come."""
 
 OPERANDS: dict[str, list[Any]] = {
@@ -50,6 +62,9 @@ def fingerprint(table: HashTable, Q: np.ndarray) -> dict[str, Any]:
         "payloads": items.payloads,
         "filtered": [table.ids(one).tolist() for one in filters(table)],
         "relabelled": table._state.relabelled,
+        "adopted": table._state.adopted,
+        "sequences": [] if items.sequences is None else items.sequences.tolist(),
+        "digest": [table.digest(), sum_of(table.codes(rows=5))],
         "comparison": table._state.comparison.to_fields(),
         "features": None if items.features is None else digest(items.features.tobytes()),
         "hasher": learned(table._state.model.hasher),
