@@ -172,6 +172,8 @@ class World:
         declared = dict(FIELDS[: int(rng.integers(4))])
         self.first_fields = dict(declared)
         first = self._batch("ingest", rng, np.arange(24).tolist(), declared)
+        if getattr(self.hasher(), "feature_map", None) is not None:  # which is warmed up on rows with a label
+            first = replace(first, y=self._labels(rng, rng.integers(CLASSES, size=24)))
         if rng.random() < 0.25:
             first = replace(first, y=None)
         operations = [first]
