@@ -9,14 +9,22 @@ from pathlib import Path
 if sys.platform != "win32":
     import resource
 
-__all__ = ["available_memory", "check_memory", "cores", "size"]
+__all__ = ["available_memory", "check_memory", "cores", "share_cores", "size"]
 
 GROUP = "/sys/fs/cgroup"
+_processes = 1  # that share the cores
 
 
 def cores() -> int:
-    """The number of cores that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    """The number of cores that this process may use: all, or its share of them (`share_cores`)."""
+    there = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return max(1, there // _processes)
+
+
+def share_cores(processes: int) -> None:
+    """Use one of so many equal shares of the cores from now on, since other processes use the others."""
+    global _processes
+    _processes = max(1, processes)
 
 
 def available_memory() -> int:

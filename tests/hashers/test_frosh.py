@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from scipy.linalg import hadamard
 from sklearn.datasets import load_digits
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import hashstream as hs
 from hashstream.checks import CHECKS
-from hashstream.hashers.codebooks import hadamard
 from hashstream.hashers.frosh import FROSH, compress, walsh_hadamard
 from hashstream.hashers.registry import register
 from hashstream.hashers.sketchhash import SketchHash

@@ -12,7 +12,7 @@ from safetensors.numpy import save as write_tensors
 
 import hashstream as hs
 from hashstream.checks import class_stream, state_of
-from hashstream.hashers.serialization import _digest, read_card
+from hashstream.hashers.serialization import _digest, from_bytes, read_card, to_bytes
 
 
 @pytest.fixture
@@ -173,3 +173,11 @@ def test_a_saved_file_has_the_mode_of_any_file(tmp_path) -> None:
     (tmp_path / "plain").touch()
     hs.save(hs.LSH(8), tmp_path / "model")
     assert (tmp_path / "model").stat().st_mode == (tmp_path / "plain").stat().st_mode
+
+
+def test_equal_hashers_have_equal_bytes() -> None:
+    X, y = class_stream(n=200)
+    written = {to_bytes(hs.RidgeHash(8, random_state=0).fit(X, y)) for _ in range(12)}
+    assert len(written) == 1
+    loaded = from_bytes(written.pop(), "a model")
+    assert np.array_equal(loaded.transform(X), hs.RidgeHash(8, random_state=0).fit(X, y).transform(X))

@@ -36,6 +36,9 @@ from hashstream.hashers.classifier import ClassifierHash
 # isort: on
 
 from hashstream.hashers.named_settings import NAMED_SETTINGS
+from hashstream.hashers.parts import PartError, PartProgress, fit_parts
+from hashstream.hashers.parts_folder import remove_learners
+from hashstream.hashers.processes import in_processes
 from hashstream.hashers.serialization import load, save
 
 __all__ = [
@@ -67,6 +70,8 @@ __all__ = [
     "ListOf",
     "MIHash",
     "OnlineHasher",
+    "PartError",
+    "PartProgress",
     "PosteriorHash",
     "RandomState",
     "Real",
@@ -74,10 +79,13 @@ __all__ = [
     "SketchHash",
     "Whole",
     "features",
+    "fit_parts",
+    "in_processes",
     "initial_projection",
     "load",
     "methods",
     "on_one_thread",
     "register",
+    "remove_learners",
     "save",
 ]

@@ -9,21 +9,19 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from copy import deepcopy
-from functools import cache, partial
-from inspect import signature
+from functools import partial
 from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
-from sklearn.utils import Tags
-from sklearn.utils.validation import check_is_fitted
 
-from hashstream.hashers.encoder import Encoder
+from hashstream.hashers.encoder import Encoder, Product
+from hashstream.hashers.estimator import Transformer, check_fitted, parameter_names
 from hashstream.hashers.features import FeatureMap, FeatureMapLike, check_feature_map, warmed_up
 from hashstream.hashers.generators import RandomState, as_generator, copy_generator
 from hashstream.hashers.labels import LabelBook, Labels, LabelsLike, as_labels, labelled, missing_rows
 from hashstream.hashers.projections import initial_projection
+from hashstream.hashers.rounding import Bounded, unknown_bound, widened
 from hashstream.hashers.state_fields import Array, Field
 from hashstream.hashers.threads import lock_of, on_one_thread
 from hashstream.hashers.validation import check_count, check_finite, check_numbers, check_rows
@@ -33,7 +31,7 @@ __all__ = ["MAX_BITS", "OnlineHasher"]
 MAX_BITS = 1024
 
 
-class OnlineHasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, ABC):
+class OnlineHasher(Transformer, ABC):
     """A method that learns r hash functions from a labelled stream: bit k of x is 1 where f_k(x) > 0.
 
     A method writes `__init__` (parameters stored untouched, among them `n_bits`, `batch_size`, `feature_map` and
@@ -116,6 +114,7 @@ class OnlineHasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
     feature_map_: FeatureMap | None
     rng_: np.random.Generator
     dtype_: str
+    n_features_in_: int
 
     # ---- learning
 
@@ -215,7 +214,7 @@ class OnlineHasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
 
         This one stays as it is. Where nothing changes, it may be what is returned.
         """
-        check_is_fitted(self)
+        check_fitted(self)
         if not len(X) == len(old) == len(new):
             raise ValueError(
                 f"{len(X)} rows have {len(old)} old and {len(new)} new labels: one old and one new label per row"
@@ -251,6 +250,17 @@ class OnlineHasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         fresh.n_features_in_ = check_finite(X).shape[1]
         rng = as_generator(self.random_state)
         return on_one_thread(lambda: fresh._learner(rng)._started(X))
+
+    def shared_start(self, X: np.ndarray) -> Self:
+        """The hasher whose copies learn the parts of a stream and are then merged (`fit_parts`): X as in `started`.
+
+        As `started`, with everything set that learners have to agree in. A method that needs more overrides it.
+        """
+        return self.started(X)
+
+    def to_merge(self) -> Self:
+        """A view to be saved and merged into another learner: it need not encode well."""
+        return self._view()
 
     def _started(self, X: np.ndarray) -> Self:
         self._set_initial(self._start_stream(X).shape[1])
@@ -394,20 +404,23 @@ class OnlineHasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
 
     def encoder(self) -> Encoder:
         """The current hash functions, frozen. They share this model's arrays, which learning replaces."""
-        check_is_fitted(self)
+        check_fitted(self)
         view = self.settled()
         initial: Any = view.__dict__.get("initial_")
         projection: Any = getattr(view, "projection_", None) if initial is None else initial
-        project, model = view._project, None
-        if self.is_projection() or initial is not None:
-            project = partial(_product, projection)  # the encoders of old versions have to be small
-        else:
-            view._stop_learning()
-            model = view
-        return Encoder(
-            view.version_, view.n_bits_, view.n_features_in_, view.dtype_, view.feature_map_, projection, project,
-            model,
-        )  # fmt: skip
+        known = view.version_, view.n_bits_, view.n_features_in_, view.dtype_, view.feature_map_, projection
+        if self.is_projection() or initial is not None:  # a small encoder, as those of old versions are kept
+            product = Product(projection) if view.feature_map_ is None else None
+            return Encoder(*known, product, partial(_product, projection))
+        view._stop_learning()
+        return Encoder(*known, None, view._project, view._bounded, view)
+
+    def widened(self) -> Self:
+        """A fitted hasher with the same functions that computes in float64."""
+        wide = widened(self)
+        wide.dtype_ = "float64"
+        wide.feature_map_ = None if self.feature_map_ is None else widened(self.feature_map_)
+        return wide
 
     @classmethod
     def is_projection(cls) -> bool:
@@ -425,12 +438,13 @@ class OnlineHasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         X is encoded in blocks, so a memory-mapped float X of any length needs no more memory than its codes. All codes
         are of one version, also where another thread calls `partial_fit` meanwhile.
         """
-        X, encoder = self._to_encode(X)
-        return encoder.encode(X)
+        checked, encoder = self._to_encode(X)
+        codes: np.ndarray = self._contained(encoder.encode(checked), X)
+        return codes
 
     def _to_encode(self, X: ArrayLike) -> tuple[np.ndarray, Encoder]:
         """X, checked, and the functions to encode it with, both of one version."""
-        check_is_fitted(self)
+        check_fitted(self)
         view = self._view()
         return check_rows(view, X, first=False), view.encoder()
 
@@ -491,11 +505,17 @@ class OnlineHasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
     def _project(self, X: np.ndarray) -> np.ndarray:
         return _product(self.projection_, X)
 
+    def _bounded(self, X: np.ndarray) -> Bounded:
+        """`_project`, with bounds of its rounding (see `rounding.py`). The default suits values that are about as exact
+        as the largest of their row. To be defined by a method with a `_project` of its own, where that is not so or
+        bits also change elsewhere than at 0."""
+        return unknown_bound(self._project(X))
+
     # ---- for scikit-learn
 
     @property
     def classes_(self) -> list[Any]:
-        check_is_fitted(self, "n_seen_")
+        check_fitted(self)
         return list(self.label_book_.classes)
 
     @property
@@ -505,7 +525,7 @@ class OnlineHasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "n_seen_")
 
-    def __sklearn_tags__(self) -> Tags:
+    def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.target_tags.required = self.needs_labels
         tags.transformer_tags.preserves_dtype = []
@@ -513,13 +533,7 @@ class OnlineHasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         return tags
 
 
-@cache
-def parameter_names(method: type[OnlineHasher]) -> tuple[str, ...]:
-    """Names of a method's parameters, cached: scikit-learn reads its signature at every call."""
-    return tuple(sorted(signature(method).parameters))
-
-
-def state(estimator: BaseEstimator) -> dict[str, Any]:
+def state(estimator: Any) -> dict[str, Any]:
     """The learned attributes of an estimator: those that end with an underscore and start with none."""
     return {name: value for name, value in vars(estimator).items() if name[-1] == "_" and name[0] != "_"}
 

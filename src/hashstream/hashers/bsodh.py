@@ -29,10 +29,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Self
 
 import numpy as np
+from numpy.linalg import LinAlgError
 from numpy.typing import ArrayLike
-from scipy.linalg import LinAlgError, cho_factor, cho_solve
-from scipy.sparse import csc_array
 
+from hashstream.hashers import linalg
 from hashstream.hashers.base import OnlineHasher
 from hashstream.hashers.errors import DivergenceError
 from hashstream.hashers.features import FeatureMapLike
@@ -245,7 +245,7 @@ def grown(values: np.ndarray, n: int) -> np.ndarray:
 def sums_by_class(codes: np.ndarray, classes: np.ndarray, n_classes: int) -> np.ndarray:
     """The sum of the rows of each class: (n_classes, r) of whole numbers, as float64."""
     n = len(classes)
-    member = csc_array((np.ones(n, codes.dtype), classes, np.arange(n + 1)), shape=(n_classes, n))
+    member = linalg.csc_array((np.ones(n, codes.dtype), classes, np.arange(n + 1)), shape=(n_classes, n))
     return (member @ codes).astype(np.float64)
 
 
@@ -288,11 +288,11 @@ def fit(X: np.ndarray, codes: np.ndarray, ridge: float) -> np.ndarray:
         try:
             if not np.isfinite(gram).all():
                 raise LinAlgError("not finite")
-            factor = cho_factor(gram, lower=True, overwrite_a=True, check_finite=False)
+            factor = linalg.cho_factor(gram, lower=True, overwrite_a=True, check_finite=False)
             W = (
-                cho_solve(factor, X.T @ B, check_finite=False)
+                linalg.cho_solve(factor, X.T @ B, check_finite=False)
                 if d <= n
-                else X.T @ cho_solve(factor, B, check_finite=False)
+                else X.T @ linalg.cho_solve(factor, B, check_finite=False)
             )
         except LinAlgError:
             W = np.full((d, B.shape[1]), np.nan)

@@ -30,6 +30,7 @@ from hashstream.hashers.features import FeatureMapLike
 from hashstream.hashers.generators import RandomState
 from hashstream.hashers.labels import Labels
 from hashstream.hashers.registry import register
+from hashstream.hashers.rounding import Bounded, bounded_product
 from hashstream.hashers.softmax import softmax
 from hashstream.hashers.state_fields import Array, Field, Real, Whole
 from hashstream.hashers.validation import check_number
@@ -212,8 +213,19 @@ class ClassifierHash(OnlineHasher):
     # ---- encoding
 
     def _project(self, X: np.ndarray) -> np.ndarray:
-        probability = softmax(self._standardised(X) @ self.weights_)
+        return self._bounded(X).values
+
+    def _bounded(self, X: np.ndarray) -> Bounded:
+        """Bits change where two classes are equally likely, not where the value is 0."""
+        scores, rows, columns = bounded_product(self.weights_, self._standardised(X), off=4.0)
+        gap = -np.diff(np.partition(-scores, 1, axis=1)[:, :2])[:, 0] if scores.shape[1] > 1 else np.inf
+        tied = np.abs(gap) < 2 * rows * columns.max()
+        values = self._values(scores)
+        return Bounded(values, np.where(tied, np.inf, 0), np.ones(values.shape[1]))
+
+    def _values(self, scores: np.ndarray) -> np.ndarray:
+        probability = softmax(scores)
         predicted = probability.argmax(axis=1)
         width = max(1, (self.weights_.shape[1] - 1).bit_length())
         bits = predicted[:, None] >> (np.arange(self.n_bits_) % width) & 1
-        return np.where(bits == 1, 1, -1).astype(X.dtype) * probability.max(axis=1, keepdims=True)
+        return np.where(bits == 1, 1, -1).astype(scores.dtype) * probability.max(axis=1, keepdims=True)

@@ -12,7 +12,8 @@ from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.linalg import hadamard
+
+from hashstream.hashers import linalg
 
 RowOrder = Literal["random", "distinct", "ordered"]
 ROWS: tuple[RowOrder, ...] = ("random", "distinct", "ordered")
@@ -70,7 +71,7 @@ def hadamard_codebook(
     """
     order = hadamard_order(n_bits, n_classes)
     numbers = np.arange(order) if rows == "ordered" else rng.permutation(order)
-    H = hadamard(order, np.int8)[spanning_first(numbers) if rows == "distinct" else numbers]
+    H = linalg.hadamard(order, np.int8)[spanning_first(numbers) if rows == "distinct" else numbers]
     if order == n_bits:
         return H
     best, most = np.empty((0, n_bits), np.int8), -1

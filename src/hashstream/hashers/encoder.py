@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from hashstream import hamming
 from hashstream.hashers.features import FeatureMap
+from hashstream.hashers.kernels.settle import Columns, columns_of, overflown, settle
+from hashstream.hashers.rounding import Bounded, bounded_product, narrowed, widened
 from hashstream.hashers.threads import on_one_thread
-from hashstream.hashers.validation import check_finite
+from hashstream.hashers.validation import all_finite, check_finite
 
-__all__ = ["Encoder", "block_rows"]
+__all__ = ["Encoder", "Product", "block_rows"]
 
 BLOCK_BYTES = 1 << 20  # of X: a block that is still in the cache when it has been checked
 BLOCK_ROWS = 256  # and no fewer rows, where rows are long, or the matrix product suffers
@@ -23,15 +26,41 @@ let_others_run = getattr(os, "sched_yield", lambda: None)
 
 
 @dataclass(frozen=True, eq=False)
+class Product:
+    """Functions whose values are X @ matrix and nothing else; matrix (d, r)."""
+
+    matrix: np.ndarray
+
+    @property
+    def columns(
+        self,
+    ) -> Columns:  # not `cached_property`, whose lock a thread may hold while the process is forked
+        return columns_of(self.matrix)
+
+    def multiply(self, X: np.ndarray, out: np.ndarray) -> None:
+        """X @ matrix into `out` (n, r), with signs that depend on nothing but the row, unless a value is not finite.
+
+        X : (n, d) in the dtype of the matrix. Call it where overflow is ignored.
+        """
+        X = in_order(X)
+        np.matmul(X, self.matrix, out=out)
+        settle(X, self.columns, out)
+
+
+@dataclass(frozen=True, eq=False)
 class Encoder:
     """Hash functions that encode and never learn; made by `OnlineHasher.encoder`, which shares its arrays.
 
-    It takes rows that were checked: X is (n, d), float32 or float64, with the model's number of features.
+    It takes rows that were checked: X is (n, d), float32 or float64, with the model's number of features. The code of a
+    row does not depend on the other rows, on their number, on the order of X in memory or on the number of threads;
+    `rounding.py` says how far this is proven.
 
     version : `version_` of the model. n_bits : r. n_features : d. dtype : "float32" or "float64".
     feature_map : applied to rows first, or None.
     projection : W, (d, r) after the feature map, where the method has one.
-    project : rows (n, d) after the feature map -> the real values (n, r) whose signs are the bits.
+    product : where bits are signs of X @ W, with no feature map before and nothing after it; otherwise None.
+    project : rows (n, d) after the feature map -> the real values (n, r) whose signs are the bits, up to rounding.
+    bounded : the same with bounds of the rounding; None where the values are X @ projection.
     model : a hasher that cannot learn, whose `project` this is; None where values are X @ projection and nothing else.
     """
 
@@ -41,13 +70,10 @@ class Encoder:
     dtype: str
     feature_map: FeatureMap | None
     projection: np.ndarray | None
+    product: Product | None
     project: Callable[[np.ndarray], np.ndarray]
+    bounded: Callable[[np.ndarray], Bounded] | None = None
     model: Any = None
-
-    @property
-    def matrix(self) -> np.ndarray | None:
-        """W where bits are the signs of X @ W, with no feature map before and nothing after it; otherwise None."""
-        return self.projection if self.model is None and self.feature_map is None else None
 
     @property
     def width(self) -> int:
@@ -55,7 +81,7 @@ class Encoder:
         return -(-self.n_bits // 8)
 
     def decision_function(self, X: np.ndarray) -> np.ndarray:
-        """Real values whose signs are the bits, (n, n_bits)."""
+        """Real values whose signs are the bits, (n, n_bits). Their last digits may depend on the other rows."""
         if len(X) > block_rows(X):
             return self._values(X)
         return on_one_thread(lambda: self._values(X))
@@ -67,7 +93,7 @@ class Encoder:
         thread that waits for this core gets it: the system itself would let it wait for some ticks.
         """
         codes = np.empty((len(X), self.width), np.uint8)
-        encode = self._encode if self.matrix is None else self._encode_product
+        encode = self._encode if self.product is None else partial(self._encode_product, self.product)
         if len(X) <= block_rows(X):  # for so few rows, waking more threads costs more than they save
             on_one_thread(lambda: encode(X, codes))
         else:
@@ -76,35 +102,81 @@ class Encoder:
 
     def _values(self, X: np.ndarray) -> np.ndarray:
         with np.errstate(over="ignore"):  # what float32 cannot hold is infinite, and refused as such
-            X = check_finite(X.astype(self.dtype, copy=False))
-        return self.project(X if self.feature_map is None else self.feature_map.transform(X))
+            X = in_order(check_finite(X.astype(self.dtype, copy=False)))
+        with np.errstate(invalid="ignore", over="ignore"):
+            if self.product is None:
+                return self._sure_values(X)
+            values = np.empty((len(X), self.n_bits), self.dtype)
+            self.product.multiply(X, values)
+            if not all_finite(values):
+                overflown(X, self.product.columns, values)
+            return values
+
+    # ---- functions that are more than a product
+
+    def _sure_values(self, X: np.ndarray) -> np.ndarray:
+        """Values of checked rows; those that rounding could give another sign are computed again in float64."""
+        found = self._bounded(X)
+        if len(rows := found.unsure()):
+            wide = self if self.dtype == "float64" else self._wide()
+            again = wide._alone if wide is self else wide._sure_values
+            values = narrowed(again(X[rows].astype(np.float64, copy=False)), self.dtype)
+            wrong = ((values > 0) != (found.values[rows] > 0)).any(axis=1)  # others stay as they are
+            found.values[rows[wrong]] = values[wrong]
+        return found.values
+
+    def _alone(self, X: np.ndarray) -> np.ndarray:
+        """Values of rows, each computed in the same shape and on one thread."""
+        return on_one_thread(lambda: np.concatenate([self._bounded(x[None].copy()).values for x in X]))
+
+    def _bounded(self, X: np.ndarray) -> Bounded:
+        off: np.ndarray | float = 0.0
+        if self.feature_map is not None:
+            X, off = self.feature_map.bounded(X)
+            X = in_order(X)
+        if self.bounded is None:
+            assert self.projection is not None
+            return bounded_product(self.projection, X, off)
+        found = self.bounded(X)
+        return found if self.feature_map is None else found._replace(rows=found.rows * (1 + off))
+
+    def _wide(self) -> Encoder:
+        """These functions in float64."""
+        if self.model is not None:
+            wide: Encoder = self.model.widened().encoder()
+            return wide
+        assert self.projection is not None
+        projection = self.projection.astype(np.float64)
+        feature_map = None if self.feature_map is None else widened(self.feature_map)
+        return replace(self, dtype="float64", feature_map=feature_map, projection=projection)
+
+    # ---- in blocks
 
     def _encode(self, X: np.ndarray, codes: np.ndarray) -> None:
         step = block_rows(X)
         for start in range(0, len(X), step):
-            with np.errstate(invalid="ignore", over="ignore"):
-                values = self._values(X[start : start + step])
+            values = self._values(X[start : start + step])
             codes[start : start + step] = np.packbits(values > 0, axis=1)
             if len(values) == step:
                 let_others_run()
 
-    def _encode_product(self, X: np.ndarray, codes: np.ndarray) -> None:
+    def _encode_product(self, product: Product, X: np.ndarray, codes: np.ndarray) -> None:
         """`_encode` where bits are signs of a product: into one buffer, and from there into the codes.
 
         A product with NaN or infinity is not finite, so the fewer numbers of the product are checked.
         """
-        matrix, n, step = self.matrix, len(X), block_rows(X)
-        assert matrix is not None
+        n, step = len(X), block_rows(X)
         values = np.empty((min(step, n), self.n_bits), self.dtype)
         with np.errstate(invalid="ignore", over="ignore"):
             for start in range(0, n, step):
                 block, some = X[start : start + step], codes[start : start + step]
                 if block.dtype != self.dtype:
                     block = block.astype(self.dtype)
-                product = np.matmul(block, matrix, out=values[: len(block)])
-                if not hamming.pack_signs(product, some):
-                    check_finite(block)
-                    some[...] = np.packbits(product > 0, axis=1)
+                found = values[: len(block)]
+                product.multiply(block, found)
+                if not hamming.pack_signs(found, some):
+                    overflown(in_order(check_finite(block)), product.columns, found)
+                    some[...] = np.packbits(found > 0, axis=1)
                 if len(block) == step:
                     let_others_run()
 
@@ -119,3 +191,8 @@ class Encoder:
 def block_rows(X: np.ndarray) -> int:
     """Rows of X that are encoded at once."""
     return max(BLOCK_ROWS, BLOCK_BYTES // (X.itemsize * X.shape[1]))
+
+
+def in_order(X: np.ndarray) -> np.ndarray:
+    """X, C-contiguous and aligned; copied only where it is not."""
+    return X if X.flags.c_contiguous and X.flags.aligned else np.array(X, order="C")

@@ -12,12 +12,13 @@ from __future__ import annotations
 import warnings
 from abc import ABC, abstractmethod
 from copy import copy
+from math import sqrt
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.base import BaseEstimator
 
+from hashstream.hashers.estimator import Estimator
 from hashstream.hashers.state_fields import Array, Field, Real
 from hashstream.hashers.validation import check_count, check_number, check_numbers
 
@@ -33,9 +34,11 @@ __all__ = [
 ]
 
 FEW_ROWS = 20
+UNKNOWN_MAP = 1024.0
+"""Units of rounding that the features of an unknown map may be off."""
 
 
-class FeatureMap(BaseEstimator, ABC):
+class FeatureMap(Estimator, ABC):
     """A map (n, d) -> (n, d') that is fitted on a warm-up and frozen.
 
     What it has fitted lives in attributes that end with an underscore. `state_fields` declares them, as in a method;
@@ -72,6 +75,11 @@ class FeatureMap(BaseEstimator, ABC):
     @abstractmethod
     def transform(self, X: np.ndarray) -> np.ndarray:
         """(n, d) -> (n, d') in the dtype of X."""
+
+    def bounded(self, X: np.ndarray) -> tuple[np.ndarray, np.ndarray | float]:
+        """`transform`, and by how much each row of it may be off, (n,) or one number: in units of rounding, relative to
+        the row's length."""
+        return self.transform(X), UNKNOWN_MAP
 
 
 def as_sample(sample: ArrayLike, d: int, dtype: Any) -> np.ndarray:
@@ -116,7 +124,10 @@ class CenterUnit(FeatureMap):
         self.mean_ = X.mean(axis=0, dtype=np.float64).astype(X.dtype)
 
     def transform(self, X: np.ndarray) -> np.ndarray:
-        return _unit(X - self.mean_)
+        return _unit(X - self.mean_)[0]
+
+    def bounded(self, X: np.ndarray) -> tuple[np.ndarray, np.ndarray | float]:
+        return self.transform(X), 8 + 4 * sqrt(X.shape[1])  # 8 times what was measured, or more
 
 
 class RBFAnchors(FeatureMap):
@@ -183,8 +194,13 @@ class RBFAnchors(FeatureMap):
         return np.maximum(squared, 0, out=squared)
 
     def transform(self, X: np.ndarray) -> np.ndarray:
+        return self.bounded(X)[0]
+
+    def bounded(self, X: np.ndarray) -> tuple[np.ndarray, np.ndarray | float]:
         features = np.exp(self._squared_distances(X) / (-2 * self.width_))
-        return _unit(features - self.mean_)
+        off = gaussian_bound(self.anchors_, self.width_) * sqrt(len(self.anchors_))
+        centred, lengths = _unit(features - self.mean_)
+        return centred, off / np.where(lengths > 0, lengths, np.inf)
 
 
 NAMES: dict[str, type[FeatureMap]] = {"center": CenterUnit, "rbf": RBFAnchors}
@@ -210,11 +226,22 @@ def warmed_up(feature_map: FeatureMapLike, X: np.ndarray, rng: np.random.Generat
     return own
 
 
-def _unit(X: np.ndarray) -> np.ndarray:
-    """X, a fresh array, with its rows scaled to unit length in place; zero rows stay zero."""
+def gaussian_bound(anchors: np.ndarray, width: float) -> float:
+    """Units of rounding that exp(-|x - a|^2 / (2 width)) may be off, for anchors (m, d) about the origin.
+
+    |x - a|^2 is a difference of numbers as large as |x|^2 + |a|^2. Where |x| is much larger than all |a|, the result is
+    0; where it is not, |x| is about |a|. Against float64, on data of 4 to 2,048 features,
+    float32 was off by at most a fifth of this, and mostly by less than a twentieth.
+    """
+    largest = float(np.einsum("ij,ij->i", anchors, anchors).max(initial=0))
+    return (4 + sqrt(anchors.shape[1])) * (4 + largest / width)
+
+
+def _unit(X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """X, a fresh array, with its rows scaled to unit length in place, and their lengths; zero rows stay zero."""
     lengths = np.sqrt(np.einsum("ij,ij->i", X, X))
     X /= np.where(lengths > 0, lengths, 1)[:, None].astype(X.dtype)
-    return X
+    return X, lengths
 
 
 def same_map(a: Any, b: Any) -> bool:

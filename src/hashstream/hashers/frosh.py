@@ -29,8 +29,8 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.linalg import hadamard
 
+from hashstream.hashers import linalg
 from hashstream.hashers.features import FeatureMapLike
 from hashstream.hashers.generators import RandomState
 from hashstream.hashers.labels import Labels
@@ -169,7 +169,7 @@ def walsh_hadamard(A: np.ndarray) -> np.ndarray:
     order, stride = q, 1
     while order > 1:
         radix = min(RADIX, order)
-        H = hadamard(radix, A.dtype)
+        H = linalg.hadamard(radix, A.dtype)
         A = H @ A.reshape(q // (radix * stride), radix, stride * d)
         order, stride = order // radix, stride * radix
     return A.reshape(q, d)

@@ -8,7 +8,7 @@ from typing import ClassVar, Literal, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from hashstream.hashers.features import NAMES, FeatureMap
+from hashstream.hashers.features import NAMES, FeatureMap, gaussian_bound
 from hashstream.hashers.state_fields import Array, Field, Real
 from hashstream.hashers.validation import check_count, check_number
 
@@ -127,6 +127,9 @@ class GaussianMap(FeatureMap):
         squared /= -2 * self.width_
         np.exp(squared, out=features[:, :-1])
         return features
+
+    def bounded(self, X: np.ndarray) -> tuple[np.ndarray, np.ndarray | float]:
+        return self.transform(X), gaussian_bound(self.anchors_, self.width_)
 
 
 NAMES["okh"] = GaussianMap

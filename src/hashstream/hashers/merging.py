@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from sklearn.utils.validation import check_is_fitted
-
 from hashstream.hashers.base import OnlineHasher
+from hashstream.hashers.estimator import check_fitted
 from hashstream.hashers.features import same_map
 
 __all__ = ["check_mergeable"]
@@ -16,7 +15,7 @@ def check_mergeable(mine: OnlineHasher, other: OnlineHasher, *same: str) -> None
     if type(other) is not type(mine):
         raise ValueError(f"cannot merge: the other learner is a {type(other).__name__}")
     for one in (mine, other):
-        check_is_fitted(one)
+        check_fitted(one)
         if not hasattr(one, "rng_"):
             raise ValueError(
                 "cannot merge: one has the hash functions of one version only, which cannot learn"

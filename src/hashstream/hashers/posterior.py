@@ -21,12 +21,12 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.utils.validation import check_is_fitted
 
 from hashstream.hashers import posterior_steps as steps
 from hashstream.hashers.base import OnlineHasher
+from hashstream.hashers.estimator import check_fitted
 from hashstream.hashers.features import FeatureMapLike, as_sample, same_map
-from hashstream.hashers.generators import RandomState
+from hashstream.hashers.generators import RandomState, copy_generator
 from hashstream.hashers.labels import LabelBook, Labels
 from hashstream.hashers.merging import check_mergeable
 from hashstream.hashers.posterior_functions import (
@@ -50,6 +50,7 @@ from hashstream.hashers.posterior_state import (
 from hashstream.hashers.posterior_steps import Map, Sums
 from hashstream.hashers.posterior_watch import HORIZONS, NO_TEST, Watch, few_features, usual_mix
 from hashstream.hashers.registry import register
+from hashstream.hashers.rounding import Bounded
 from hashstream.hashers.state_fields import Field
 from hashstream.hashers.threads import on_one_thread
 from hashstream.hashers.validation import check_count, check_number, check_numbers
@@ -375,7 +376,12 @@ class PosteriorHash(OnlineHasher):
         rows alone, where their number is given."""
         self._drop_functions()
         sums, rows = (self._sums, self._sample) if self._drawn else (None, self._recent[:first])
-        self._late = LateFunctions(
+        self._late = self._late_functions(sums, rows)
+        self.function_weights_ = self.sum_weights_ if self._drawn else _class_weights(rows)
+        self.since_ = 0.0
+
+    def _late_functions(self, sums: Sums | None, rows: Rows) -> LateFunctions:
+        return LateFunctions(
             Snapshot(
                 self._map,
                 sums,
@@ -387,8 +393,6 @@ class PosteriorHash(OnlineHasher):
                 self._plain,
             )
         )
-        self.function_weights_ = self.sum_weights_ if self._drawn else _class_weights(rows)
-        self.since_ = 0.0
 
     # ---- correcting
 
@@ -505,7 +509,7 @@ class PosteriorHash(OnlineHasher):
     @property
     def horizon_(self) -> float:
         """About how many of the last rows count; infinite where nothing is forgotten."""
-        check_is_fitted(self)
+        check_fitted(self)
         if "_map" not in self.__dict__:
             return HORIZONS[self.__dict__.get("watch_horizon_", 0)]
         return HORIZONS[0] if self._watch is None else self._watch.rows
@@ -518,7 +522,7 @@ class PosteriorHash(OnlineHasher):
         Both need the same map: the same `sample` and `random_state`, or copies of one hasher of 1,000 rows to start
         from, which then count twice. A learner of fewer than 1,000 rows has no map yet, and merges with any other.
         Codewords, plain bits and the watch stay this learner's: classes that it does not know take the next codewords.
-        `other` is not changed.
+        A learner of no row takes over the other's codewords and watch. `other` is not changed.
         """
         check_mergeable(self, other, "width", "plain_bits")
         other = other.copy()  # of one version, also where another thread learns meanwhile
@@ -539,6 +543,9 @@ class PosteriorHash(OnlineHasher):
             )
         if self._map is None and other._map is not None:
             self._use_map(other._map)
+        if not self.n_seen_:
+            self.codewords_, self.label_book_ = other.codewords_, other.label_book_
+            self.rng_ = copy_generator(other.rng_)
         numbers = self._numbers_of(other)
         if other._map is not None:
             self._sum()
@@ -547,6 +554,8 @@ class PosteriorHash(OnlineHasher):
             self._merge_samples(other._sample, numbers, other.sampled_)
         rest = other._recent[len(other.recent_) - other.unsummed_ :]
         self._append(Rows(rest.values, numbers[rest.numbers], rest.weights))
+        if not self.n_seen_:
+            self._watch = other._watch
         if not self._drawn and self.unsummed_ >= FIRST_ROWS:
             self._draw(self.recent_)
         if self._drawn:
@@ -579,6 +588,23 @@ class PosteriorHash(OnlineHasher):
         )
         self._keep_sample(both[self.rng_.permutation(size)], total)
 
+    def shared_start(self, X: np.ndarray) -> Self:
+        """As in the base; the map is drawn from the first 1,000 rows of X where there is no `sample`."""
+        if self.sample is not None or hasattr(self, "n_seen_"):
+            return self.started(X)
+        fresh = self._view()
+        fresh.sample = X[:FIRST_ROWS]
+        return fresh.started(X)
+
+    def to_merge(self) -> Self:
+        """A view with the functions of no row: a merge computes others, and to save those of its rows takes seconds."""
+        view = self._view()
+        if hasattr(view, "n_seen_"):
+            view._restore()
+            view._drop_functions()
+            view._late = view._late_functions(None, (view._sample if view._drawn else view._recent)[:0])
+        return view
+
     # ---- encoding
 
     def _functions(self) -> Functions:
@@ -595,6 +621,14 @@ class PosteriorHash(OnlineHasher):
 
     def _project(self, X: np.ndarray) -> np.ndarray:
         return self._functions().values(X)
+
+    def _bounded(self, X: np.ndarray) -> Bounded:
+        return self._functions().bounded(X)
+
+    def widened(self) -> Self:
+        wide = super().widened()
+        wide.__dict__.pop("_found", None)
+        return wide
 
     def settled(self) -> Self:
         view = super().settled()

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from math import isinf, sqrt
+from math import exp, isinf, sqrt
 from typing import Self
 
 import numpy as np
-from scipy.linalg import cholesky, qr
 
+from hashstream.hashers import linalg
 from hashstream.hashers import posterior_steps as steps
 from hashstream.hashers.kernels.posterior import diffuse
+from hashstream.hashers.kernels.settle import column_lengths
 from hashstream.hashers.posterior_steps import Map, Sums
+from hashstream.hashers.rounding import Bounded
+from hashstream.hashers.softmax import softmax
 from hashstream.hashers.threads import lock_of, on_one_thread
 
 __all__ = ["Functions", "LateFunctions", "Plain", "Rows", "Snapshot", "generators"]
@@ -91,10 +94,44 @@ class Functions:
 
     def values(self, X: np.ndarray) -> np.ndarray:
         """The real values whose signs are the bits, (n, r), and after them those of the plain bits."""
-        learned = self._learned(X)
-        return learned if self.plain is None else np.concatenate([learned, self.plain.values(X)], axis=1)
+        return self.bounded(X).values
 
-    def _learned(self, X: np.ndarray) -> np.ndarray:
+    def bounded(self, X: np.ndarray) -> Bounded:
+        """The values, with bounds of their rounding."""
+        values, G, P = self._learned(X)
+        if self.plain is not None:
+            values = np.concatenate([values, self.plain.values(X)], axis=1)
+        return Bounded(values, self._rounding(G, P), np.ones(values.shape[1], X.dtype))
+
+    def _rounding(self, G: np.ndarray, P: np.ndarray | None) -> np.ndarray:
+        """How far rounding may have moved the values of each row, (n,).
+
+        An error e of the logits moves p_c by about p_c (1 - p_c) e, M by as much times the gain, and the values through
+        the feedback K by |K| times as much; where the code is hard, bits change where two logits are equal. To this
+        comes the rounding of the dither and of the feedback. Against float64, on random data of 16 to 2,048 features
+        and 2 to 100 classes, float32 was off by at most a fifth of this, mostly by a tenth.
+        """
+        logits, feedback, rest = self._errors
+        if P is None:
+            top = np.partition(G, -2, axis=1)[:, -2:] if G.shape[1] > 1 else np.array([[-np.inf, 0]])
+            return np.where(top[:, 1] - top[:, 0] < 2 * logits, np.inf, rest)
+        spread = P * (1 - P)
+        spread = np.sqrt(np.einsum("ij,ij->i", spread, spread))
+        return rest + feedback * logits * np.minimum(1, exp(min(logits, 10)) * spread)
+
+    @cached_property
+    def _errors(self) -> tuple[float, float, float]:
+        """Errors of logits; of values per error of the logits; of values otherwise: all with a wide margin."""
+        K, d, width = self._tables[3].astype(np.float64), len(self.map.origin), self.map.directions.shape[1]
+        unit = np.finfo(self.weights.dtype).eps / 2 * max(1, sqrt(d / 1024))
+        largest = column_lengths(self.weights) * sqrt(d + width) + np.abs(self.offsets)
+        dither = column_lengths(self.dither) * sqrt(d) + np.abs(self.dither_offsets)
+        rest = 64 + 16 * dither.max(initial=0) + 32 * np.abs(K).sum(axis=1).max(initial=0)
+        feedback = self.gain * (1 + np.sqrt((K * K).sum(axis=1)).max(initial=0))
+        return 64 * unit * float(largest.max()), float(feedback), unit * float(rest)
+
+    def _learned(self, X: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
+        """The values, the logits and, unless the code is hard, the posterior."""
         joint, last, T, K = self._tables
         D, scale = self.map.centred(X)
         if self.map.reduction is not None:
@@ -108,8 +145,9 @@ class Functions:
             S, G = both[:, : -len(self.offsets)], both[:, -len(self.offsets) :]
         G = G + self.map.random(S) @ last
         G += self.offsets
-        M = steps.mean_bits(G, T, self.gain, self.hard)
-        return diffuse(M, steps.dither(S, self.dither, self.dither_offsets), K)
+        P = None if self.hard else softmax(G)
+        M = steps.mean_bits(G, T, self.gain, self.hard, P)
+        return diffuse(M, steps.dither(S, self.dither, self.dither_offsets), K), G, P
 
     @cached_property
     def _tables(self) -> tuple[np.ndarray, ...]:
@@ -173,12 +211,13 @@ class Snapshot:
         (t, lo), found, dtype = chosen.rounding, chosen.discriminant, Y.dtype
         scale = chosen.tau * found.freedom * (1 if isinf(t) else t)
         W = found.W if rotation is None else rotation @ found.W
+        # What all logits have in common does not count, and is far larger than what tells them apart: with it, logits
+        # in float32 would lose two digits.
+        W, norms = W - W.mean(axis=1, keepdims=True), found.norms - found.norms.mean()
         return Functions(
             drawn,
-            np.ascontiguousarray(
-                scale * W, dtype
-            ),  # as it is after loading: the order changes how products round
-            (-scale / 2 * found.norms).astype(dtype),
+            np.ascontiguousarray(scale * W, dtype),  # as after loading: the order changes how products round
+            (-scale / 2 * norms).astype(dtype),
             T,
             np.ascontiguousarray(directions, dtype),
             centre.astype(dtype),
@@ -233,7 +272,7 @@ def _summed(Z: np.ndarray, rows: Rows, classes: int) -> tuple[np.ndarray | None,
     rows are fewer than features. What is orthogonal to all rows adds the same to every distance."""
     basis = None
     if len(Z) < Z.shape[1]:
-        basis, R = qr(Z.T, mode="economic", check_finite=False)
+        basis, R = linalg.qr(Z.T, mode="economic", check_finite=False)
         Z = np.ascontiguousarray(R.T)
     return basis, Sums.of(Z, rows.numbers, rows.weights, classes), Z
 
@@ -249,6 +288,6 @@ def _dither_directions(
     S = S - mean
     C = (S * share[:, None]).T @ S
     floor = 1e-6 * float(np.trace(C)) / q or 1.0
-    V = cholesky(C + floor * np.eye(q), lower=True) @ drawn
+    V = linalg.cholesky(C + floor * np.eye(q), lower=True) @ drawn
     V /= np.sqrt(np.einsum("ij,ij->j", V, C @ V + floor * V))
     return V, mean @ V

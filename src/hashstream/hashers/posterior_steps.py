@@ -81,10 +81,8 @@ from math import cosh, inf, sinh, sqrt
 
 import numpy as np
 from numpy.linalg import LinAlgError, cholesky
-from scipy.linalg import eigh, qr, solve_triangular
-from scipy.linalg.lapack import dtpttr, dtrttp, stpttr, strttp
-from scipy.sparse import csr_array
 
+from hashstream.hashers import linalg
 from hashstream.hashers.kernels.posterior import diffuse
 from hashstream.hashers.softmax import softmax
 
@@ -133,7 +131,7 @@ class Map:
         Y, scale = centred(X, origin)
         Y *= scale
         if Y.shape[1] > MOST_LINEAR:
-            reduction = np.ascontiguousarray(qr(_shaped(Y, REDUCED, rng), mode="economic")[0], dtype)
+            reduction = np.ascontiguousarray(linalg.qr(_shaped(Y, REDUCED, rng), mode="economic")[0], dtype)
             Y = Y @ reduction
         basis = None
         if Y.shape[1] > FEW_FEATURES:
@@ -224,10 +222,10 @@ def principal(Y: np.ndarray, most: int) -> np.ndarray:
     n, d = Y.shape
     most = min(most, d, max(1, n - 1))
     if n < d:
-        values, vectors = eigh(Y @ Y.T, subset_by_index=(n - min(most, n), n - 1))
+        values, vectors = linalg.eigh(Y @ Y.T, subset_by_index=(n - min(most, n), n - 1))
         vectors = Y.T @ vectors
     else:
-        values, vectors = eigh(Y.T @ Y, subset_by_index=(d - most, d - 1))
+        values, vectors = linalg.eigh(Y.T @ Y, subset_by_index=(d - most, d - 1))
     kept = values > 1e-9 * max(float(values[-1]), 1e-300)
     if not kept.any():  # all rows are equal
         return np.eye(d, 1)
@@ -272,7 +270,7 @@ class Sums:
         grown, n = self.grown(classes), len(numbers)
         dtype = Z.dtype
         new = np.bincount(numbers, weights, classes)
-        member = csr_array((weights.astype(dtype), (numbers, np.arange(n))), shape=(classes, n))
+        member = linalg.csr_array((weights.astype(dtype), (numbers, np.arange(n))), shape=(classes, n))
         rows = Z[:n]
         own = member @ rows
         own /= np.where(new > 0, new, 1).astype(dtype)[:, None]
@@ -311,7 +309,7 @@ class Sums:
 
     def matrix(self) -> np.ndarray:
         """The scatter as a float64 matrix of which the lower triangle is set."""
-        unpack = stpttr if self.scatter.dtype == np.float32 else dtpttr
+        unpack = linalg.stpttr if self.scatter.dtype == np.float32 else linalg.dtpttr
         full: np.ndarray = unpack(self.means.shape[1], self.scatter, uplo="L")[0]
         return np.ascontiguousarray(full.T, np.float64).T
 
@@ -320,7 +318,7 @@ def _scatter(block: np.ndarray) -> np.ndarray:
     """The packed lower triangle of block^T block."""
     if not block.size:
         return np.zeros(block.shape[1] * (block.shape[1] + 1) // 2, block.dtype)
-    pack = strttp if block.dtype == np.float32 else dtrttp
+    pack = linalg.strttp if block.dtype == np.float32 else linalg.dtrttp
     packed: np.ndarray = pack((block.T @ block).T, uplo="L")[0]
     return packed
 
@@ -357,8 +355,8 @@ class Discriminant:
                 break
             except LinAlgError:  # rounding of the sums of very many rows
                 floor = 10 * floor + ridge
-        V = solve_triangular(L, means.T, lower=True, check_finite=False)
-        W = solve_triangular(L, V, lower=True, trans="T", check_finite=False)
+        V = linalg.solve_triangular(L, means.T, lower=True, check_finite=False)
+        W = linalg.solve_triangular(L, V, lower=True, trans="T", check_finite=False)
         return cls(L, V, W, max(1.0, total - len(means)))
 
     @property
@@ -382,7 +380,7 @@ def leave_one_out(
     U = np.empty((Z.shape[1], len(Z)))
     for start in range(0, len(Z), 100):  # other threads wait while SciPy solves
         part = slice(start, start + 100)
-        U[:, part] = solve_triangular(discriminant.L, Z[part].T, lower=True, check_finite=False)
+        U[:, part] = linalg.solve_triangular(discriminant.L, Z[part].T, lower=True, check_finite=False)
     squares, products = np.einsum("ij,ij->j", U, U)[:, None], U.T @ V
     D = squares - 2 * products + norms
     i = np.arange(len(own))
@@ -477,10 +475,12 @@ def feedback(T: np.ndarray) -> np.ndarray:
     return T.T @ T / max(1, len(T))
 
 
-def mean_bits(G: np.ndarray, T: np.ndarray, gain: float, hard: bool) -> np.ndarray:
+def mean_bits(
+    G: np.ndarray, T: np.ndarray, gain: float, hard: bool, P: np.ndarray | None = None
+) -> np.ndarray:
     """M of each row, (n, r): the mean of T (C, r) under softmax(G) or, where it is hard, the likeliest class's; times
-    `gain`, and clipped. T is in the dtype of G."""
-    M: np.ndarray = T[G.argmax(axis=1)] if hard else softmax(G) @ T
+    `gain`, and clipped. T is in the dtype of G. P : softmax(G), where it is known."""
+    M: np.ndarray = T[G.argmax(axis=1)] if hard else (softmax(G) if P is None else P) @ T
     M *= G.dtype.type(gain)
     return np.clip(M, -1, 1, out=M)
 

@@ -24,14 +24,14 @@ from dataclasses import replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
+from numpy.linalg import LinAlgError
 from numpy.typing import ArrayLike
-from scipy.linalg import LinAlgError, cho_factor, cho_solve
-from scipy.sparse import csr_array
-from sklearn.utils.validation import check_is_fitted
 
+from hashstream.hashers import linalg
 from hashstream.hashers.codebooks import MAX_CLASSES, hadamard_codebook
 from hashstream.hashers.codeword_hasher import CodewordHasher
 from hashstream.hashers.errors import DivergenceError
+from hashstream.hashers.estimator import check_fitted
 from hashstream.hashers.features import FeatureMapLike
 from hashstream.hashers.generators import RandomState
 from hashstream.hashers.labels import LabelBook, Labels
@@ -257,6 +257,8 @@ class RidgeHash(CodewordHasher):
         self.gram_ = np.zeros((d, d) if self.rank is None else (0, 0))
         Sketch.empty(self.rank or 0, d, X.dtype).keep(self)
         self._solved = {}
+        if len(X):  # learners that start from the same rows take long rows at the same scale
+            self._keep_scale(RowScale().apply(X)[1])
 
     def _keep_scale(self, scale: RowScale) -> None:
         scale.keep(self)
@@ -274,7 +276,7 @@ class RidgeHash(CodewordHasher):
         self._give_codewords(numbers)
 
         weights = np.full(n, float(self.forgetting)) ** np.arange(n - 1, -1, -1)
-        member = csr_array(
+        member = linalg.csr_array(
             (weights.astype(X.dtype), (numbers, np.arange(n))), shape=(len(self.label_book_), n)
         )
         rows = X if self.forgetting == 1 else np.sqrt(weights).astype(X.dtype)[:, None] * X
@@ -321,7 +323,7 @@ class RidgeHash(CodewordHasher):
         return len(rows)
 
     def _add_to_classes(self, numbers: np.ndarray, rows: np.ndarray) -> None:
-        member = csr_array(
+        member = linalg.csr_array(
             (np.ones(len(rows)), (numbers, np.arange(len(rows)))), shape=(len(self.label_book_), len(rows))
         )
         sums = member @ rows
@@ -350,8 +352,10 @@ class RidgeHash(CodewordHasher):
         self.__dict__.pop("initial_", None)
         learned = np.argsort(other.class_rows_, kind="stable")[np.count_nonzero(other.class_rows_ < 0) :]
         labels = [other.label_book_.classes[c] for c in learned]
-        known = dict.fromkeys(self.label_book_.classes)
-        self.label_book_ = LabelBook(list(known) + [label for label in labels if label not in known], False)
+        known = set(self.label_book_.classes)
+        new = [other.label_book_.classes[c] for c in np.sort(learned)]  # as if they had been read here
+        classes = self.label_book_.classes + [label for label in new if label not in known]
+        self.label_book_ = LabelBook(classes, False)
         number = {label: c for c, label in enumerate(self.label_book_.classes)}
         numbers = np.array([number[label] for label in labels], np.intp)
         seen, gram, rows, lost = (
@@ -376,7 +380,7 @@ class RidgeHash(CodewordHasher):
 
     @property
     def projection_(self) -> np.ndarray:  # type: ignore[override]
-        check_is_fitted(self)
+        check_fitted(self)
         view = self._view()  # of one version, also where another thread learns meanwhile
         if "W" not in view._solved:
             view._solved["W"] = on_one_thread(view._solve)
@@ -411,8 +415,8 @@ class RidgeHash(CodewordHasher):
         if not (np.isfinite(G).all() and np.isfinite(M).all()):
             return np.full_like(M, np.nan)
         try:
-            factor = cho_factor(G, lower=True, overwrite_a=True, check_finite=False)
-            return cho_solve(factor, M, check_finite=False)
+            factor = linalg.cho_factor(G, lower=True, overwrite_a=True, check_finite=False)
+            return linalg.cho_solve(factor, M, check_finite=False)
         except LinAlgError:  # G is far from what its rounding allows: another basis, the same equations
             try:
                 values, U = np.linalg.eigh(G)

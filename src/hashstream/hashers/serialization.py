@@ -68,7 +68,7 @@ def save(hasher: OnlineHasher, path: str | os.PathLike[str]) -> None:
 
 
 def to_bytes(hasher: OnlineHasher) -> bytes:
-    """The bytes that `save` writes."""
+    """The bytes that `save` writes; the same for every hasher with the same parameters and state."""
     if type(hasher).__name__ not in methods(variants=True):
         raise TypeError(f"{type(hasher).__name__} is not a registered method: hashstream.register it first")
     hasher = hasher.settled()
@@ -81,7 +81,16 @@ def to_bytes(hasher: OnlineHasher) -> bytes:
     }
     check_model(hasher)
     text = json.dumps(card, sort_keys=True)
-    return write_tensors(tensors, metadata={"card": text, "sha256": _digest(text, tensors)})
+    return _sorted_header(write_tensors(tensors, metadata={"card": text, "sha256": _digest(text, tensors)}))
+
+
+def _sorted_header(raw: bytes) -> bytes:
+    """The same file with a sorted header: safetensors writes its metadata in random order, and equal hashers should
+    have equal bytes."""
+    size = int.from_bytes(raw[:8], "little")
+    header = json.dumps(json.loads(raw[8 : 8 + size]), sort_keys=True, separators=(",", ":")).encode()
+    header += b" " * (-len(header) % 8)  # tensors begin at a multiple of 8
+    return len(header).to_bytes(8, "little") + header + raw[8 + size :]
 
 
 def load(path: str | os.PathLike[str]) -> OnlineHasher:

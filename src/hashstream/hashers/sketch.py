@@ -17,11 +17,12 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.linalg import svd
 
+from hashstream.hashers import linalg
 from hashstream.hashers.base import OnlineHasher
 from hashstream.hashers.errors import DivergenceError
 from hashstream.hashers.projections import initial_projection
+from hashstream.hashers.rounding import Bounded, bounded_product
 from hashstream.hashers.state_fields import Array, Field, Real, Whole
 from hashstream.hashers.validation import check_count
 
@@ -145,7 +146,7 @@ def leading_directions(B: np.ndarray, squares: np.ndarray, r: int, rng: np.rando
     if top and squares[top - 1] > np.sqrt(eps) * squares[0]:
         V = (B[:top] / np.sqrt(squares[:top])[:, None]).T
     elif top and squares[0] > 0:
-        _, values, Vt = svd(B, full_matrices=False, check_finite=False)
+        _, values, Vt = linalg.svd(B, full_matrices=False, check_finite=False)
         V = Vt[: min(top, int((values > max(B.shape) * eps * values[0]).sum()))].T
     else:
         V = np.zeros((d, 0), dtype)
@@ -234,5 +235,8 @@ class SketchingHasher(OnlineHasher):
 
     def _project(self, X: np.ndarray) -> np.ndarray:
         """W^T (x - m)."""
-        projected: np.ndarray = X @ self.projection_ - self.mean_ @ self.projection_
-        return projected
+        return self._bounded(X).values
+
+    def _bounded(self, X: np.ndarray) -> Bounded:
+        W, m = self.projection_, self.mean_
+        return bounded_product(W, X, beyond=float(np.linalg.norm(m)), minus=m @ W)

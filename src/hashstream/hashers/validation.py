@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar
 
 import numpy as np
-from sklearn.utils.validation import validate_data
 
 T = TypeVar("T")
 
@@ -25,13 +24,14 @@ def check_rows(estimator: Any, X: Any, *, first: bool) -> np.ndarray:
     known = (
         type(X) in (np.ndarray, np.memmap) and X.ndim == 2 and X.dtype in (np.float32, np.float64) and len(X)
     )
-    if (
-        first
-        or not known
-        or X.shape[1] != estimator.n_features_in_
-        or hasattr(estimator, "feature_names_in_")
-    ):
-        # scikit-learn's own check: its messages for lists, data frames, sparse, complex and empty input.
+    named = "feature_names_in_" in estimator.__dict__
+    if first and known and X.shape[1] and not named:
+        estimator.n_features_in_ = X.shape[1]
+    elif not known or named or X.shape[1] != estimator.__dict__.get("n_features_in_"):
+        # scikit-learn's own check: its messages for lists, data frames, sparse, complex and empty input. Imported here,
+        # as it takes a second.
+        from sklearn.utils.validation import validate_data
+
         sparse = hasattr(X, "toarray")  # which scikit-learn's check refuses with a sentence
         given = X if sparse or isinstance(X, np.ndarray) else np.asarray(X)
         if given.ndim < 2:  # it would print all numbers

@@ -32,7 +32,6 @@ from dataclasses import dataclass
 from typing import Self
 
 import numpy as np
-from scipy.special import expit
 
 from hashstream.hashers.kernels.binding import POINTER, SIZE, bind, check_arrays, choice, structure
 
@@ -146,6 +145,8 @@ def twin_learn_pairs(
     W : (d, r). block : the same W as a block where it is wide, otherwise None. X : (2n, d), C-contiguous, pairs.
     similar : (n,) bool.
     """
+    from scipy.special import expit  # here: the kernel does not need it, and importing it takes long
+
     r = W.shape[1]
     moved = 0
     for t, alike in enumerate(similar):

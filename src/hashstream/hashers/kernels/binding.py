@@ -14,7 +14,7 @@ from hashstream._native import lib
 P = ParamSpec("P")
 R = TypeVar("R")
 
-POINTER, SIZE = ctypes.c_void_p, ctypes.c_int64
+POINTER, SIZE, REAL = ctypes.c_void_p, ctypes.c_int64, ctypes.c_double
 
 Kernel = dict[str, Any]
 """dtype character ("f" or "d") -> C function; empty where the package was installed without a C compiler."""
