@@ -188,7 +188,7 @@ def test_a_call_within_the_bound_does_not_look(tmp_path: Path, answer: str) -> N
             table.ingest(*batch(40))
             ANSWERS[answer](reader)
             assert shown(reader) == 2
-            assert reader.reload()
+            assert reader.reload() or shown(reader) == 3  # the thread may be first
             assert shown(reader) == 3
 
 

@@ -11,6 +11,7 @@ import pytest
 
 from hashstream.hamming import _kernel, _twin
 from hashstream.hashers import Encoder
+from hashstream.hashers.encoder import Product
 from hashstream.table.state.ids import column_of
 from hashstream.table.state.matching import SHARE, Matching
 from hashstream.table.state.search import Compare, ExactScan, query_values
@@ -39,7 +40,18 @@ def rng() -> Rng:
 def encoder(rng: Rng, version: int, n_bits: int, plain: bool = True) -> Encoder:
     """A random projection; where it is not plain, it is multiplied like a model of another kind."""
     W = rng.standard_normal((D, n_bits)).astype(np.float32)
-    return Encoder(version, n_bits, D, "float32", None, W, lambda X: X @ W, None if plain else object())
+    return Encoder(
+        version,
+        n_bits,
+        D,
+        "float32",
+        None,
+        W,
+        Product(W) if plain else None,
+        lambda X: X @ W,
+        None,
+        None if plain else object(),
+    )
 
 
 def made(

@@ -127,7 +127,7 @@ def test_a_fork_may_search_and_not_open_the_folder_again(path: Path, mode: str) 
 def test_a_fork_searches_while_a_thread_that_it_does_not_have_searches(path: Path) -> None:
     """No lock of Python's own is in the way: `functools.cached_property` has one."""
     with opened(path) as table:
-        for name in ("versions", "searchable", "matrices"):
+        for name in ("versions", "searchable", "products"):
             assert not hasattr(type(table._state.view).__dict__[name], "lock")
 
 

@@ -18,6 +18,7 @@ from hashstream.datasets.cache import cache_folder, data_folder
 from hashstream.datasets.catalogue import CATALOGUE, find, load
 from hashstream.datasets.dataset import Dataset, fingerprint, from_arrays
 from hashstream.datasets.errors import DatasetError
+from hashstream.datasets.file_part import FilePart
 from hashstream.datasets.files import load_file
 from hashstream.datasets.record import Record, Setting
 from hashstream.datasets.row_files import open_rows
@@ -29,6 +30,7 @@ __all__ = [
     "CATALOGUE",
     "Dataset",
     "DatasetError",
+    "FilePart",
     "Record",
     "RowSource",
     "Rows",

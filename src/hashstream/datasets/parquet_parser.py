@@ -5,6 +5,10 @@ Run as a script: `python parquet_parser.py PATH MOST TASK`. Without `size` in th
 of the first list. With `size`, with a line for each batch, {"rows": n, "ids": [...], "labels": [[...], ...],
 "more": [[...], ...]}, which is followed by the features as n x width numbers of the type `dtype`. The last line is
 {"end": true}. More columns are those of fields and payload: moments come as ISO 8601, decimals as text, NaN as null.
+
+With `groups`, a list of names, it answers with a line for each row group, {"rows": n, "columns": [[form, bytes], ...]},
+which is followed by the bytes of each column: numbers as they are ("<i8"), binary values of one length ("bytes"), or
+JSON ("json") for all else, and for numbers of which some are missing.
 """
 
 from __future__ import annotations
@@ -35,6 +39,8 @@ def main() -> None:
         with pyarrow.parquet.ParquetFile(path, pre_buffer=False, page_checksum_verification=True) as file:
             if "size" in task:
                 _pieces(file, task, out)
+            elif "groups" in task:
+                _groups(file, task["groups"], out)
             else:
                 _say(out, total=int(file.metadata.num_rows), columns=_columns(file))
     except Refused as error:
@@ -114,6 +120,33 @@ def _features(batch: Any, first: int, task: dict[str, Any], dtype: np.dtype) -> 
             raise Refused(f"{names[0]} has an empty number in row {first + at // width}")
         X[:] = numbers.to_numpy(zero_copy_only=False).reshape(n, width)
     return X
+
+
+def _groups(file: Any, names: list[str], out: Any) -> None:
+    for name in names:
+        if name not in file.schema_arrow.names:
+            raise Refused(f"has no column {name}")
+    for number in range(file.num_row_groups):
+        group = file.read_row_group(number, columns=names, use_threads=False)
+        columns = [_raw(group.column(name)) for name in names]
+        _say(out, rows=group.num_rows, columns=[[form, len(raw)] for form, raw in columns])
+        for _, raw in columns:
+            out.write(raw)
+    _say(out, end=True)
+
+
+def _raw(column: Any) -> tuple[str, bytes]:
+    """The form of a column of a row group, and its bytes."""
+    column = pyarrow.concat_arrays(column.chunks) if column.num_chunks else pyarrow.array([], column.type)
+    if types.is_fixed_size_binary(column.type) and not column.null_count:
+        return "bytes", b"".join(column.to_pylist())
+    numbers = column
+    if types.is_fixed_size_list(column.type) and not column.null_count:
+        numbers = column.flatten()
+    if (types.is_integer(numbers.type) or types.is_floating(numbers.type)) and not numbers.null_count:
+        values = numbers.to_numpy(zero_copy_only=False)
+        return values.dtype.str, values.tobytes()
+    return "json", json.dumps(_json_values(column)).encode()
 
 
 def _values(column: Any) -> list[Any]:

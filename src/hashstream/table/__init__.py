@@ -16,7 +16,11 @@ from hashstream.table.errors import (
     ReadOnly,
     TableError,
     TableLocked,
+    Unavailable,
 )
+from hashstream.table.export.manifest import Manifest, join_manifests
+from hashstream.table.export.reading import Exported
+from hashstream.table.export.writing import ExportProgress
 from hashstream.table.files import FileIngest, Progress, Tally
 from hashstream.table.policies import (
     Eager,
@@ -56,6 +60,8 @@ __all__ = [
     "Durability",
     "Eager",
     "Every",
+    "ExportProgress",
+    "Exported",
     "Facts",
     "FileIngest",
     "Gated",
@@ -64,6 +70,7 @@ __all__ = [
     "Items",
     "KeyReused",
     "Lazy",
+    "Manifest",
     "Never",
     "OutcomeUnknown",
     "Overtaken",
@@ -83,8 +90,10 @@ __all__ = [
     "TableLocked",
     "TableStats",
     "Tally",
+    "Unavailable",
     "View",
     "Writer",
+    "join_manifests",
     "parse",
     "register",
 ]

@@ -16,6 +16,7 @@ __all__ = [
     "SegmentMissing",
     "TableError",
     "TableLocked",
+    "Unavailable",
     "failed",
     "forked",
     "not_opened",
@@ -47,6 +48,10 @@ class ReadOnly(TableError):
 
 class Closed(TableError):
     """The table is closed."""
+
+
+class Unavailable(TableError):
+    """A part of the table does not answer now. The call may be repeated; with its key, a write is done once."""
 
 
 def failed(error: OSError) -> type[TableError]:

@@ -26,7 +26,7 @@ from hashstream.table.storage.folder.names import is_table
 from hashstream.table.storage.folder.storage import FolderStorage
 from hashstream.table.storage.memory import MemoryStorage
 
-__all__ = ["new_fields", "open_storage"]
+__all__ = ["check_same_hasher", "new_fields", "open_storage"]
 
 SAMPLE_SIZE = 1000
 
@@ -58,6 +58,8 @@ def open_storage(
     if folder is None or not (await_table(folder, wait) if wait else is_table(folder)):
         if mode == "read":
             raise TableError(not_there(path, wait))
+        if folder is not None and (folder / "cluster.json").is_file():
+            raise TableError(f"{path} is a cluster: open it with hashstream.scale.Cluster.open")
         if hasher is None:
             what = "a table in memory" if path is None else f"{path} is not a table yet; a new one"
             raise TableError(f"{what} needs a hasher=")
@@ -144,7 +146,7 @@ def _compare(
     """TableError where what was given is not what the table was created with."""
     folder, kept, stored = storage.path, storage.keep_features, state.model.hasher
     if hasher is not None:
-        _same_hasher(folder, hasher, stored)
+        check_same_hasher(folder, hasher, stored)
         if hasattr(hasher, "n_seen_") and not _learned_the_same(hasher, stored):
             warnings.warn(
                 f"what the given hasher has learned ({hasher.n_seen_:,} rows) is ignored: {folder} goes on from what "
@@ -164,7 +166,7 @@ def _compare(
         raise TableError(f"{type(policy).__name__} does not suit {folder}, where {what}")
 
 
-def _same_hasher(folder: Path, given: OnlineHasher, stored: OnlineHasher) -> None:
+def check_same_hasher(folder: Path, given: OnlineHasher, stored: OnlineHasher) -> None:
     """TableError where the parameters differ, apart from random generators, which are only a beginning."""
     other = "leave hasher= out, or open another folder"
     if type(given) is not type(stored):

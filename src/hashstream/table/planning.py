@@ -121,6 +121,8 @@ def plan_labels(
     changed = Relabelled(slots.astype(np.uint32), labels.chosen(order))
     sample = state.sample.relabelled(slots, y)
     at = _lessons(hasher, held, slots, y)
+    given = state.view.sequences(slots[at])  # items may have come in another order
+    at = at[np.argsort(given, kind="stable")]
     if not learn or not len(at):
         return Plan(Change(sample, relabelled=changed))
     if not storage.keep_features:

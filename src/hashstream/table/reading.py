@@ -257,6 +257,12 @@ class Readable(Guarded):
 
         where : only of items that match. offset, limit : a page of them.
         """
+        return self.ids_in_order(where, offset=offset, limit=limit)[0]
+
+    def ids_in_order(
+        self, where: Where | None = None, *, offset: int = 0, limit: int | None = None
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """As `ids`, with the sequence numbers of the items, (n,) int64, -1 for none."""
         self._refuse_if_closed()
         check_count("offset", offset, 0)
         if limit is not None:
@@ -264,7 +270,8 @@ class Readable(Guarded):
         self._keep_up()
         state = self._state
         slots = state.view.live() if where is None else self._matching(where, state).slots()
-        return state.view.ids(slots[offset:] if limit is None else slots[offset : offset + limit])
+        slots = slots[offset:] if limit is None else slots[offset : offset + limit]
+        return state.view.ids(slots), state.view.sequences(slots)
 
     def count(self, where: Where | None = None) -> int:
         """How many items there are, or match a filter."""
@@ -293,6 +300,17 @@ class Readable(Guarded):
                 return bool(self._find(as_ids([one]))[0] >= 0)
             except ValueError:  # a number that no id can be
                 return False
+
+    @inside
+    def has(self, ids: ArrayLike | Sequence[int] | Sequence[str]) -> np.ndarray:
+        """Which ids are stored, (n,) bool: `in` for many at once."""
+        wanted = as_ids(ids)
+        self._refuse_if_forked()
+        self._refuse_if_closed()
+        self._keep_up()
+        with self._publish:
+            there: np.ndarray = self._find(wanted) >= 0
+        return there
 
     def _slots(self, ids: np.ndarray) -> np.ndarray:
         """The slots of ids, or a KeyError; while holding `_publish`, or the writer's lock."""

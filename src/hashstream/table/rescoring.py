@@ -7,7 +7,7 @@ from typing import Literal, get_args
 
 import numpy as np
 
-__all__ = ["METRICS", "Metric", "rescored"]
+__all__ = ["METRICS", "Metric", "distances_to", "rescored"]
 
 Metric = Literal["cosine", "dot", "euclidean"]
 METRICS: tuple[Metric, ...] = get_args(Metric)
@@ -27,15 +27,17 @@ def rescored(
     X, at = read(distinct), at.reshape(slots.shape)
     far = np.empty(slots.shape)
     for i, q in enumerate(Q.astype(np.float64)):
-        far[i] = _distances(q, X[at[i]].astype(np.float64), metric)
+        far[i] = distances_to(q, X[at[i]].astype(np.float64), metric)
     order = np.argsort(far, axis=1, kind="stable")
     return np.take_along_axis(far, order, axis=1), np.take_along_axis(slots, order, axis=1)
 
 
-def _distances(q: np.ndarray, X: np.ndarray, metric: Metric) -> np.ndarray:
+def distances_to(q: np.ndarray, X: np.ndarray, metric: Metric) -> np.ndarray:
+    """Distances (n,) of the rows of X (n, d) from q (d,), all float64. A row's does not depend on the other rows, so
+    tables that share the candidates find what one table does."""
     if metric == "euclidean":
         return np.asarray(np.linalg.norm(X - q, axis=1))
-    product = X @ q
+    product = (X * q).sum(axis=1)  # BLAS adds up a row in other ways where there are more of them
     if metric == "dot":
         return np.asarray(-product)
     length = np.linalg.norm(X, axis=1) * np.linalg.norm(q)

@@ -9,11 +9,10 @@ from hashstream.hashers.validation import check_count
 from hashstream.table.rescoring import METRICS
 from hashstream.table.state.search import Compare
 
-__all__ = ["INCLUDED", "INCLUDED_OVER_HTTP", "Include", "check_candidates", "check_compare", "check_include"]
+__all__ = ["INCLUDED", "Include", "check_candidates", "check_compare", "check_include"]
 
 Include = Sequence[Literal["labels", "fields", "payloads", "sequences"]]
 INCLUDED = ("labels", "fields", "payloads", "sequences")
-INCLUDED_OVER_HTTP = INCLUDED[:3]
 
 
 def check_candidates(k: Any, offset: Any, rescore: Any, metric: Any) -> int:
@@ -42,7 +41,7 @@ def check_compare(compare: Any) -> Compare | Literal["auto"]:
     return found
 
 
-def check_include(include: Any, allowed: Sequence[str] = INCLUDED) -> None:
+def check_include(include: Any) -> None:
     """ValueError where `include` is not a collection of what a search can return as well."""
-    if not isinstance(include, (list, tuple, set, frozenset)) or any(one not in allowed for one in include):
-        raise ValueError(f"include takes a tuple of {', '.join(map(repr, allowed))}, not {include!r}")
+    if not isinstance(include, (list, tuple, set, frozenset)) or any(one not in INCLUDED for one in include):
+        raise ValueError(f"include takes a tuple of {', '.join(map(repr, INCLUDED))}, not {include!r}")

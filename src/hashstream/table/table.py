@@ -21,6 +21,9 @@ from hashstream.hashers.validation import check_count
 from hashstream.table.calls import Call, Doing, do_calls, done_by
 from hashstream.table.comparing import compared, is_due
 from hashstream.table.errors import Overtaken, TableError
+from hashstream.table.export.manifest import Manifest
+from hashstream.table.export.restore import restore_folder
+from hashstream.table.export.writing import ExportProgress, export_state
 from hashstream.table.files import FileIngest, Progress, Tally, check_sources, open_source
 from hashstream.table.following import Follower, follower_of
 from hashstream.table.guard import change, exclusively, inside
@@ -781,6 +784,63 @@ class HashTable(Readable):
     @exclusively
     def _snapshot_state(self, target: Path) -> None:
         self._storage.snapshot(target, self._state, self._read_history().to_fields())
+
+    @inside
+    def export(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        features: bool = False,
+        part_rows: int | None = None,
+        prefix: str = "",
+        progress: Callable[[ExportProgress], None] | None = None,
+    ) -> Manifest:
+        """Write all items, as of one commit, to Parquet files in a folder, with the hash functions of every version and
+        a manifest; docs/export.md has the columns. Others may go on writing meanwhile. Needs `hashstream[parquet]`.
+
+        Interrupted, the same call goes on with the parts that are missing. Where the table has changed since, it starts
+        again. A folder with a complete export is left as it is: of the same commit, its manifest is returned; of
+        another one, it is a TableError.
+
+        features : whether they are exported, too: `restore` then gives a table that re-encodes from features. Without
+            them it gives one that keeps none.
+        part_rows : items of a part at most, a million by default, fewer with features.
+        prefix : of all file names, for exports of several shards to one folder, whose manifests are then joined by
+            `hashstream.table.join_manifests`.
+        progress : called at the beginning and after every part. What it raises ends the export; parts so far stay.
+        """
+        self._refuse_if_forked()
+        if part_rows is not None:
+            check_count("part_rows", part_rows, 1)
+        while True:
+            self._refuse_if_closed()
+            self._keep_up()
+            with suppress(Overtaken):
+                return export_state(
+                    self._state, self._storage, Path(path), features=features, part_rows=part_rows, prefix=prefix,
+                    progress=progress,
+                )  # fmt: skip
+            self._await_reload()
+
+    @classmethod
+    def restore(
+        cls,
+        source: str | os.PathLike[str],
+        path: str | os.PathLike[str],
+        *,
+        progress: Callable[[ExportProgress], None] | None = None,
+    ) -> Self:
+        """The table that `export` has written to the folder `source`, in a new folder, opened.
+
+        Ids, codes with their versions, labels, fields, payloads, settings and the hasher are as they were; the history
+        of `stats` and the keys of calls are not exported. Without features, the table keeps none, and its policy is
+        `Projected`. Counts, checksums and digests are verified before and after; the export need not be trusted. A
+        TableError says what is wrong, and there is no table then.
+
+        progress : called after every piece of a part.
+        """
+        restore_folder(Path(source), Path(path), progress)
+        return cls.open(path)
 
     @contextmanager
     def paused(self) -> Iterator[None]:

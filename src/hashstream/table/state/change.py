@@ -92,8 +92,8 @@ class Batch:
 class Feedback:
     """Labels for stored items that the hasher has learned from in one call.
 
-    slots : (n,) uint32, ascending. X : (n, d), their features. y : (n,) or (n, C), their labels; one that is missing is
-    taken back, and has an old one.
+    slots : (n,) uint32, in the order in which they are learned: by sequence number, then by slot. X : (n, d), their
+    features. y : (n,) or (n, C), their labels; one that is missing is taken back, and has an old one.
     old : the labels with which it had learned them before, missing where it had not; None where it had learned none.
     """
 

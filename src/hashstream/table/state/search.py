@@ -9,6 +9,7 @@ import numpy as np
 
 from hashstream import hamming
 from hashstream.hashers import Encoder
+from hashstream.hashers.encoder import Product
 from hashstream.table.errors import TableError
 from hashstream.table.state.matching import Matching
 from hashstream.table.state.view import View
@@ -48,13 +49,15 @@ class ExactScan:
         if not view.parts:
             return np.empty((len(Q), 0), np.uint16), np.empty((len(Q), 0), np.int64)
         mask = None if left is None else left.mask
-        matrices = view.matrices if compare == "like" else newest_matrix(view)
-        if len(Q) <= FEW and matrices and Q.dtype == matrices[0].dtype:  # calls take longer than the products
-            values = np.empty((len(view.versions), len(Q), matrices[0].shape[1]), Q.dtype)
+        products = view.products if compare == "like" else newest_product(view)
+        if (
+            len(Q) <= FEW and products and Q.dtype == products[0].matrix.dtype
+        ):  # calls take longer than the products
+            values = np.empty((len(view.versions), len(Q), products[0].matrix.shape[1]), Q.dtype)
             with np.errstate(invalid="ignore", over="ignore"):
-                for i, matrix in enumerate(matrices):
-                    np.matmul(Q, matrix, out=values[i])
-            if len(matrices) < len(values):
+                for i, product in enumerate(products):
+                    product.multiply(Q, values[i])
+            if len(products) < len(values):
                 values[1:] = values[0]
             found = view.searchable.topk_signs(values, k, mask=mask, n_threads=n_threads)
             if found is not None:
@@ -135,10 +138,10 @@ class ExactScan:
         return (self.view, matching) if matching.few is None else (matching.few, None)
 
 
-def newest_matrix(view: View) -> list[np.ndarray] | None:
-    """As `View.matrices`, of the newest version alone."""
-    matrix = view.encoders[view.newest].matrix
-    return None if matrix is None else [matrix]
+def newest_product(view: View) -> list[Product] | None:
+    """As `View.products`, of the newest version alone."""
+    product = view.encoders[view.newest].product
+    return None if product is None else [product]
 
 
 def query_codes(view: View, Q: np.ndarray, compare: Compare) -> np.ndarray:

@@ -17,6 +17,7 @@ import numpy as np
 
 from hashstream import hamming
 from hashstream.hashers import Encoder
+from hashstream.hashers.encoder import Product
 from hashstream.table.state.change import Change, no_fields
 from hashstream.table.state.columns import OWN, PAYLOAD, SEQUENCE, FieldColumn, field_column
 from hashstream.table.state.ids import Column, column_of, grown, kind_of
@@ -207,11 +208,11 @@ class View:
         return hamming.Parts([(self.versions.index(part.version), *part.arrays()) for part in self.parts])
 
     @kept
-    def matrices(self) -> list[np.ndarray] | None:
-        """The matrices (d, r) of `versions`, where bits are signs of products with them and nothing else."""
-        found = [self.encoders[version].matrix for version in self.versions]
-        matrices = [matrix for matrix in found if matrix is not None]
-        return matrices if len(matrices) == len(found) else None
+    def products(self) -> list[Product] | None:
+        """The products of `versions`, where bits are signs of products and nothing else."""
+        found = [self.encoders[version].product for version in self.versions]
+        products = [product for product in found if product is not None]
+        return products if len(products) == len(found) else None
 
     def after(self, change: Change) -> View:
         """The view after a change, with the same encoders."""

@@ -23,6 +23,7 @@ from hashstream.table.state.view import View, locate
 __all__ = [
     "MOST_KEYS",
     "CodeIndex",
+    "Source",
     "Storage",
     "StoredBatch",
     "Surviving",
@@ -98,6 +99,25 @@ class Surviving(NamedTuple):
     version: int
 
 
+class Source(Protocol):
+    """The part of a storage that another one can be filled from. Slots are those of the state that goes with it."""
+
+    keep_features: bool
+    settings: Settings
+
+    def all_done(self) -> Iterator[Done]:
+        """The calls that it remembers, in order."""
+
+    def batches(self) -> Iterator[StoredBatch]:
+        """All batches, in order."""
+
+    def features(self, slots: np.ndarray) -> np.ndarray:
+        """The features of slots in any order, copied: (n, d)."""
+
+    def payloads(self, slots: np.ndarray, generation: int) -> list[str | None]:
+        """The payloads of slots as JSON, None for a missing one."""
+
+
 class Storage(ABC):
     """Keeps the states of one table. The table calls it from one thread at a time, except `read`, `features`,
     `payloads`, `history` and `index`, which any thread may call at any time.
@@ -105,11 +125,12 @@ class Storage(ABC):
     A state is immutable, and `commit` is the only way to the next one. A commit has happened or it has not, whatever
     interrupts it; where that cannot be known, the storage is in doubt, and only opening it again tells.
 
-    path : of the folder, where it is one. survives : whether what is committed outlives the process; a forked process
-    may then only search. keep_features : whether features are stored.
+    path, uuid : of the folder, where it is one. survives : whether what is committed outlives the process; a forked
+    process may then only search. keep_features : whether features are stored.
     """
 
     path: Path | None = None
+    uuid: str | None = None
     survives: bool
     keep_features: bool
     settings: Settings

@@ -10,7 +10,7 @@ import numpy as np
 
 from hashstream.hashers.serialization import encoder_to_bytes, to_bytes
 from hashstream.table.state.state import State
-from hashstream.table.storage.base import Storage, surviving
+from hashstream.table.storage.base import Source, surviving
 from hashstream.table.storage.folder.database import Database
 from hashstream.table.storage.folder.failpoints import reach
 from hashstream.table.storage.folder.records import (
@@ -40,7 +40,7 @@ class Rewritten:
 
 
 def rewrite(
-    source: Storage,
+    source: Source,
     database: Database,
     head: Head,
     state: State,
@@ -79,7 +79,7 @@ def _shape(state: State) -> Shape:
     return Shape(encoder.n_features, np.dtype(encoder.dtype).str, column.kind)
 
 
-def _batches(source: Storage, new: FileSegments | None, live: np.ndarray) -> Iterator[BatchRow]:
+def _batches(source: Source, new: FileSegments | None, live: np.ndarray) -> Iterator[BatchRow]:
     """The rows of the database for every batch that has items alive; their features go to `new`.
 
     None has to be learned from again: the model is checkpointed with them.
@@ -133,7 +133,7 @@ def _commit(
 
 
 def _put_payloads(
-    source: Storage, state: State, live: np.ndarray, database: Database, generation: int
+    source: Source, state: State, live: np.ndarray, database: Database, generation: int
 ) -> None:
     """Copy the payloads of the slots `live` to the slots 0, 1, 2, ... of a generation, and delete all others."""
     for start in range(0, len(live), PIECE):

@@ -11,7 +11,7 @@ from hashstream.hashers.serialization import to_bytes
 from hashstream.table.errors import TableError, failed
 from hashstream.table.settings import Settings
 from hashstream.table.state.state import State
-from hashstream.table.storage.base import Storage
+from hashstream.table.storage.base import Source
 from hashstream.table.storage.folder.database import Database
 from hashstream.table.storage.folder.lock import LOCK, WriterLock
 from hashstream.table.storage.folder.names import DATABASE, MARKER, is_table
@@ -66,7 +66,7 @@ def _create(path: Path, state: State, settings: Settings, keep_features: bool) -
     sync_folder(path)
 
 
-def save_as_folder(source: Storage, path: Path, state: State, history: dict[str, Any] | None) -> None:
+def save_as_folder(source: Source, path: Path, state: State, history: dict[str, Any] | None) -> None:
     """Write a table that is kept elsewhere, in memory for example, to a new folder."""
     with new_folder(path) as part:
         empty = State.empty(state.model.hasher, state.sample.size, kinds_of(state.view))

@@ -36,7 +36,7 @@ from hashstream.table.state.change import Batch, Change, Done, Feedback
 from hashstream.table.state.ids import kind_of
 from hashstream.table.state.state import State
 from hashstream.table.stats import History
-from hashstream.table.storage.base import Storage, StoredBatch
+from hashstream.table.storage.base import Source, Storage, StoredBatch
 from hashstream.table.storage.folder.checks import refuse_unless_file, refusing
 from hashstream.table.storage.folder.commit_marker import CommitMarker, Marked
 from hashstream.table.storage.folder.compact import Rewritten, rewrite
@@ -139,7 +139,7 @@ class FolderStorage(Storage):
     def _compare(self, database: Database, marked: Marked | None) -> None:
         """Read identity and settings. TableError where the database is not the marked one, or is older."""
         self.identity, seq = database.identity(), database.head().seq
-        self.keep_features = self.identity.keep_features
+        self.keep_features, self.uuid = self.identity.keep_features, self.identity.uuid
         self.settings = self._stored_settings(database).with_given(self._given)
         self._synced = self.settings.durability == "full"
         if marked is None:
@@ -451,7 +451,7 @@ class FolderStorage(Storage):
         new = self._rewrite(self, state)
         return new.state, lambda: self._go_over(new)
 
-    def fill(self, source: Storage, state: State, history: dict[str, Any] | None) -> None:
+    def fill(self, source: Source, state: State, history: dict[str, Any] | None) -> None:
         """Store all that another storage holds, in this one, which is empty."""
         self._go_over(self._rewrite(source, state))
         self._database.settled()
@@ -459,7 +459,7 @@ class FolderStorage(Storage):
             with self._database.transaction("checkpoint"):
                 self._database.put_history({**history, "seq": self.head.seq})
 
-    def _rewrite(self, source: Storage, state: State) -> Rewritten:
+    def _rewrite(self, source: Source, state: State) -> Rewritten:
         with self._database.reading(alone=True):
             self._database.refuse_if_overtaken()
             self._features.delete_others()

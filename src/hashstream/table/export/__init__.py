@@ -1,0 +1,1 @@
+"""A table as Parquet files that other programs read, and back."""
