@@ -123,6 +123,7 @@ def test_events(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_events_that_nobody_waits_for_any_more() -> None:
     """The thread that reads them ends with the block, although the service is silent."""
+    before = set(threading.enumerate())
     ended = threading.Event()
 
     def tell(connection: socket.socket) -> None:
@@ -134,7 +135,8 @@ def test_events_that_nobody_waits_for_any_more() -> None:
     async def session(url: str) -> None:
         async with hs.AsyncClient(url) as client, client.events() as events:
             assert (await anext(events))["seq"] == 1
-            (reader,) = [one for one in threading.enumerate() if one.name == "hashstream-events"]
+            named = [one for one in threading.enumerate() if one.name == "hashstream-events"]
+            (reader,) = set(named) - before
         await asyncio.to_thread(reader.join, 10)
         assert not reader.is_alive()
 

@@ -107,6 +107,11 @@ def stats_answer(stats: TableStats) -> Answer:
     figures["versions"] = {str(version): count for version, count in stats.versions.items()}
     figures["drift"] = vars(stats.drift)
     figures["comparison"] = vars(stats.comparison)
+    for name, value in figures.items():  # of a cluster: its parts
+        if isinstance(value, TableStats):
+            figures[name] = stats_answer(value)
+        elif isinstance(value, tuple) and value and isinstance(value[0], TableStats):
+            figures[name] = [stats_answer(one) for one in value]
     return figures
 
 

@@ -8,12 +8,13 @@ import secrets
 import shutil
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from hashstream.hashers import methods
 from hashstream.serve.images import Images
+from hashstream.serve.kinds import TABLES, TableKind, kind_of
 from hashstream.serve.limits import Limits
 from hashstream.serve.problems import Problem
 from hashstream.serve.schemas import NAME, CreateRequest
@@ -44,12 +45,15 @@ class Catalogue:
         read_only: bool,
         tell: Tell,
         images: Mapping[str | None, Images],
+        kinds: Sequence[TableKind] = (),
     ) -> None:
+        """kinds : of folders that are served, beside tables."""
+        self._kinds = (TABLES, *kinds)
         self._limits, self._read_only, self._tell, self._images = limits, read_only, tell, images
         self._keys: OrderedDict[str, str] = OrderedDict()  # of tables that were created or deleted
         self._changing = threading.Lock()
         self.closing = False
-        self._home = next((one for one in folders if not HashTable.exists(one)), None)
+        self._home = next((one for one in folders if kind_of(one, self._kinds) is None), None)
         self._served: dict[str, Served] = {}
         if self._home is not None and not read_only:
             self._home.mkdir(parents=True, exist_ok=True)
@@ -57,7 +61,7 @@ class Catalogue:
         for folder in folders:
             if not folder.is_dir():
                 raise ValueError(f"there is no folder {folder}")
-        for path in _tables_in(folders):
+        for path in _tables_in(folders, self._kinds):
             name = path.name
             if not re.fullmatch(NAME, name):
                 raise ValueError(
@@ -70,7 +74,13 @@ class Catalogue:
     def _new(self, name: str, path: Path) -> Served:
         images = self._images.get(name, self._images.get(None))
         return Served(
-            name, path, limits=self._limits, read_only=self._read_only, tell=self._tell, images=images
+            name,
+            path,
+            limits=self._limits,
+            read_only=self._read_only,
+            tell=self._tell,
+            images=images,
+            kind=kind_of(path, self._kinds) or TABLES,
         )
 
     def open_all(self) -> None:
@@ -82,7 +92,7 @@ class Catalogue:
     def look_again(self) -> None:
         """For a read-only service: open tables that another process has created since."""
         if self._read_only and self._home is not None:
-            for path in _tables_in([self._home]):
+            for path in _tables_in([self._home], self._kinds):
                 if path.name not in self._served and re.fullmatch(NAME, path.name):
                     served = self._served[path.name] = self._new(path.name, path)
                     served.open()
@@ -162,6 +172,10 @@ class Catalogue:
                 raise Problem(
                     "read-only", "this service is read-only: start it without --read-only to delete tables"
                 )
+            if not served.kind.removable:
+                raise Problem(
+                    "not-supported", f"{name!r} is {served.kind.name}, which cannot be deleted over HTTP"
+                )
             if served.state == "opening":
                 raise Problem("starting", f"the table {name!r} is being opened: try again", retry_after=1)
             if served.state == "failed":
@@ -191,15 +205,15 @@ class Catalogue:
                 log.exception("%s could not be closed", served.path)
 
 
-def _tables_in(folders: list[Path]) -> list[Path]:
+def _tables_in(folders: list[Path], kinds: Sequence[TableKind]) -> list[Path]:
     """The folders that are tables, and the tables in the others."""
     found: list[Path] = []
     for folder in folders:
-        if HashTable.exists(folder):
+        if kind_of(folder, kinds) is not None:
             found.append(folder.resolve())
             continue
         for path in sorted(folder.iterdir()):
-            if not path.name.startswith(".") and HashTable.exists(path):
+            if not path.name.startswith(".") and kind_of(path, kinds) is not None:
                 found.append(path.absolute())
     return found
 

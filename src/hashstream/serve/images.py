@@ -17,7 +17,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from hashstream.serve.embedding import MAGIC, Network, Pixels, media_type_of
-from hashstream.table import HashTable
+from hashstream.serve.kinds import Servable
 
 __all__ = ["MAX_BYTES", "Embeds", "Images", "grey_png", "image_sources"]
 
@@ -54,14 +54,14 @@ class Images:
         """Whether there may be thumbnails, but for those in payloads; see `found_in`."""
         return self.folder is not None or self.pixels is not None
 
-    def found_in(self, table: HashTable) -> bool:
+    def found_in(self, table: Servable) -> bool:
         """Whether there may be thumbnails of a table's items, by the payloads of the first few of them."""
         if self.may_exist:
             return True
         first = table.ids(limit=LOOKED_AT)
         return any(from_payload(one) is not None for one in table.get(first, features=False).payloads)
 
-    def of(self, table: HashTable, id: Any) -> tuple[bytes, str] | None:
+    def of(self, table: Servable, id: Any) -> tuple[bytes, str] | None:
         """The thumbnail of an item and its media type, None where there is none; KeyError where it is not stored."""
         payload = table.get([id], features=False).payloads[0]
         found = from_payload(payload)

@@ -13,7 +13,16 @@ from pydantic import ValidationError
 
 from hashstream._extras import MissingExtraError
 from hashstream.hashers import DivergenceError
-from hashstream.table import Closed, DiskFull, KeyReused, OutcomeUnknown, ReadOnly, TableError, TableLocked
+from hashstream.table import (
+    Closed,
+    DiskFull,
+    KeyReused,
+    OutcomeUnknown,
+    ReadOnly,
+    TableError,
+    TableLocked,
+    Unavailable,
+)
 
 __all__ = ["MOST_ERRORS", "PREFIX", "PROBLEM_JSON", "Problem", "problem_of"]
 
@@ -44,7 +53,9 @@ STATUS = {
     "media-type": 415,
     "busy": 429,
     "internal": 500,
+    "not-supported": 501,
     "starting": 503,
+    "unavailable": 503,
     "closing": 503,
     "timeout": 503,
     "outcome-unknown": 503,
@@ -104,6 +115,8 @@ def problem_of(error: BaseException) -> Problem:
             return Problem("closing", "the table is being closed or reopened: try again", retry_after=1)
         case OutcomeUnknown():
             return Problem("outcome-unknown", str(error), retry_after=1)
+        case Unavailable():
+            return Problem("unavailable", str(error), retry_after=1)
         case TableLocked() | TableError() | MissingExtraError():
             return Problem("table", str(error))
         case DivergenceError():

@@ -13,12 +13,13 @@ from typing import Any, Literal, TypeVar
 
 from hashstream.serve.health import Health, Latencies
 from hashstream.serve.images import Images
+from hashstream.serve.kinds import TABLES, Servable, TableKind
 from hashstream.serve.limits import Limits
 from hashstream.serve.problems import Problem
 from hashstream.serve.teaching.code_map import CodeMap
 from hashstream.serve.teaching.curve import Curve
 from hashstream.serve.worker import TableWorker, Task
-from hashstream.table import Call, Closed, Commit, HashTable, TableError, TableLocked, TableStats
+from hashstream.table import Call, Closed, Commit, TableError, TableLocked, TableStats
 
 __all__ = ["Served"]
 
@@ -41,8 +42,9 @@ class Served:
         read_only: bool,
         tell: Callable[[str, dict[str, Any]], None],
         images: Images | None = None,
+        kind: TableKind = TABLES,
     ) -> None:
-        self.name, self.path, self.read_only = name, path, read_only
+        self.name, self.path, self.read_only, self.kind = name, path, read_only, kind
         self.images = images or Images()
         self.state: Literal["opening", "open", "failed", "closed"] = "opening"
         self.error: str | None = None
@@ -52,7 +54,7 @@ class Served:
         self.writes = self._counted = 0
         self.copying = threading.Lock()  # held while a snapshot is sent
         self._limits, self._tell = limits, tell
-        self._table: HashTable | None = None
+        self._table: Servable | None = None
         self._lost: str | None = None  # why it could not be reopened
         self._changing = threading.Lock()  # held while it is opened or closed
         self._worker: TableWorker | None = None
@@ -82,17 +84,14 @@ class Served:
                 if table is not None:
                     table.close()
 
-    def _open_table(self) -> HashTable:
-        if self.read_only:
-            table = HashTable.open(self.path, mode="read", follow=True)
-        else:
-            table = HashTable.open(self.path, on_commit=self._committed)
+    def _open_table(self) -> Servable:
+        table = self.kind.open(self.path, self.read_only, self._committed)
         with self._reopened:
             self._table, self._lost = table, None
             self._reopened.notify_all()
         return table
 
-    def _reopen(self) -> HashTable:
+    def _reopen(self) -> Servable:
         try:
             return self._open_table()
         except Exception as error:
@@ -115,7 +114,7 @@ class Served:
 
     # ---- reading
 
-    def table(self) -> HashTable:
+    def table(self) -> Servable:
         """The table; `Problem` where it is not open."""
         match self.state:
             case "open" if self._lost is not None:
@@ -133,7 +132,7 @@ class Served:
                 raise Problem("closing", f"the table {self.name!r} is being closed", retry_after=1)
         raise Problem("table", f"the table {self.name!r} could not be opened: {self.error}")
 
-    def read(self, question: Callable[[HashTable], R]) -> R:
+    def read(self, question: Callable[[Servable], R]) -> R:
         """Ask the table something. Where it is reopened meanwhile, the new one is asked."""
         while True:
             table = self.table()
@@ -143,7 +142,7 @@ class Served:
                 if not self._await_other(table):
                     raise
 
-    def _await_other(self, table: HashTable) -> bool:
+    def _await_other(self, table: Servable) -> bool:
         """Wait until another table is in the place of this one, or none will be soon; whether that came in time."""
         with self._reopened:
             return self._reopened.wait_for(
@@ -189,7 +188,7 @@ class Served:
             "network": self.images.network is not None,
         }
 
-    def _has_images(self, table: HashTable) -> bool:
+    def _has_images(self, table: Servable) -> bool:
         """Whether items have thumbnails; asked again when the table has changed."""
         commits, found = self._pictured
         if not found and commits != table.commits:
@@ -288,7 +287,7 @@ class Served:
         }
 
 
-def _described(table: HashTable) -> dict[str, Any]:
+def _described(table: Servable) -> dict[str, Any]:
     """The part of `TableInfo` that does not change."""
     hasher = table.hasher
     return {

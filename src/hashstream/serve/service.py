@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from functools import partial
@@ -19,6 +19,7 @@ from hashstream.serve.catalogue import Catalogue
 from hashstream.serve.events import Events
 from hashstream.serve.health import EVERY
 from hashstream.serve.images import Images
+from hashstream.serve.kinds import TableKind
 from hashstream.serve.limits import Limits
 from hashstream.serve.metrics import Metrics
 from hashstream.serve.problems import Problem
@@ -41,6 +42,7 @@ class Service:
 
     folders : tables, or folders of tables. tokens : where None, everybody who can connect may do everything.
     images : table name -> where its thumbnails come from; None as a name for all others.
+    kinds : of folders that are served, beside tables.
     """
 
     def __init__(
@@ -51,11 +53,17 @@ class Service:
         tokens: TokenFile | None = None,
         read_only: bool = False,
         images: Mapping[str | None, Images] | None = None,
+        kinds: Sequence[TableKind] = (),
     ) -> None:
         self.limits, self.tokens = limits or Limits(), tokens
         self.events = Events(self.limits.listeners)
         self.tables = Catalogue(
-            folders, limits=self.limits, read_only=read_only, tell=self.events.tell, images=images or {}
+            folders,
+            limits=self.limits,
+            read_only=read_only,
+            tell=self.events.tell,
+            images=images or {},
+            kinds=kinds,
         )
         self.metrics = Metrics(lambda: self.tables)
         self.draining = False

@@ -10,9 +10,10 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import Any
 
+from hashstream.serve.kinds import Servable
 from hashstream.serve.limits import Limits
 from hashstream.serve.problems import Problem
-from hashstream.table import Call, HashTable, OutcomeUnknown
+from hashstream.table import Call, OutcomeUnknown
 
 __all__ = ["TableWorker"]
 
@@ -20,7 +21,7 @@ log = logging.getLogger("hashstream.serve")
 
 REOPEN_AGAIN = 5.0  # seconds after which a table that could not be reopened is tried again
 
-Task = Callable[[HashTable], Any]
+Task = Callable[[Servable], Any]
 
 
 @dataclass(eq=False)
@@ -39,7 +40,7 @@ class TableWorker:
     its outcome is unknown, the table is reopened, which finds out; where that fails, that is tried again and again.
     """
 
-    def __init__(self, name: str, table: HashTable, reopen: Callable[[], HashTable], limits: Limits) -> None:
+    def __init__(self, name: str, table: Servable, reopen: Callable[[], Servable], limits: Limits) -> None:
         """reopen : opens the table again, after it was closed, and lets everybody use the new one."""
         self._table, self._reopen, self._limits = table, reopen, limits
         self._changed = threading.Condition()
@@ -147,7 +148,7 @@ def _settle(job: _Job) -> None:
         job.future.set_exception(call.error)
 
 
-def _do_task(job: _Job, table: HashTable) -> None:
+def _do_task(job: _Job, table: Servable) -> None:
     assert not isinstance(job.work, Call)
     try:
         job.future.set_result(job.work(table))

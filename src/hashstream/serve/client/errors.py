@@ -46,6 +46,7 @@ EXCEPTIONS: dict[str, type[Exception]] = {
     "starting": ServiceUnavailable,
     "closing": ServiceUnavailable,
     "timeout": ServiceUnavailable,
+    "unavailable": ServiceUnavailable,
 }
 """Names of problems -> exceptions. All others are a TableError."""
 

@@ -21,7 +21,6 @@ from hashstream.table.reading import Where
 from hashstream.table.rescoring import Metric
 from hashstream.table.results import Items, RadiusResult, SearchResult
 from hashstream.table.search_arguments import (
-    INCLUDED_OVER_HTTP,
     Include,
     check_candidates,
     check_compare,
@@ -213,7 +212,9 @@ class RemoteTable:
         read: Callable[[ArrayAnswer, int, Kinds], T],
     ) -> T:
         if include:
-            check_include(include, INCLUDED_OVER_HTTP)
+            check_include(include)
+            if "sequences" in include:
+                raise ValueError("sequences are not sent over HTTP: ask the table where its folder is")
             settings["include"] = list(include)
         if check_compare(compare) != "auto":
             settings["compare"] = compare

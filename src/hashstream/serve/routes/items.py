@@ -13,6 +13,7 @@ from hashstream.serve import schemas
 from hashstream.serve.answers import items_answer, wanted
 from hashstream.serve.bodies import JSON, Parsed
 from hashstream.serve.json_text import read_json
+from hashstream.serve.kinds import Servable
 from hashstream.serve.limits import Limits
 from hashstream.serve.openapi import MACHINE_ROWS, Route, describe
 from hashstream.serve.problems import Problem
@@ -31,7 +32,7 @@ from hashstream.serve.routes.common import (
 )
 from hashstream.serve.served import Served
 from hashstream.serve.service import Service
-from hashstream.table import Call, HashTable, TableError
+from hashstream.table import Call, TableError
 
 router = APIRouter(prefix="/v1/tables/{t}", route_class=Route, tags=["items"])
 
@@ -207,7 +208,7 @@ def _label_call(asked: Parsed[schemas.LabelsRequest], limits: Limits, key: str |
 async def _tested(service: Service, served: Served, ids: Any, labels: Any) -> list[float]:
     """How well the items that get a label were found before it is learned; nothing where they cannot be tested."""
 
-    def test(table: HashTable) -> list[float]:
+    def test(table: Servable) -> list[float]:
         return served.curve.before(table, ids, labels) if len(ids) == len(labels) else []
 
     with suppress(

@@ -11,6 +11,7 @@ from fastapi import APIRouter, Request, Response
 from hashstream.serve import schemas
 from hashstream.serve.answers import search_answer
 from hashstream.serve.bodies import Parsed
+from hashstream.serve.kinds import Servable
 from hashstream.serve.limits import Limits
 from hashstream.serve.openapi import MACHINE_QUERIES, MACHINE_ROWS, Route, describe
 from hashstream.serve.problems import Problem
@@ -24,7 +25,7 @@ from hashstream.serve.routes.common import (
     table_of,
 )
 from hashstream.serve.served import Served
-from hashstream.table import HashTable, RadiusResult
+from hashstream.table import RadiusResult
 
 router = APIRouter(prefix="/v1/tables/{t}", route_class=Route, tags=["search"])
 
@@ -53,7 +54,7 @@ def _search(request: Request, body: bytes, served: Served, limits: Limits) -> Re
     queries = _n_queries(asked, limits)
     _check_answers(queries, ask, limits)
 
-    def answer(table: HashTable) -> Any:
+    def answer(table: Servable) -> Any:
         return table.search(
             _queries(asked, table, limits),
             ask.k,
@@ -91,7 +92,7 @@ def _radius(request: Request, body: bytes, served: Served, limits: Limits) -> Re
     return response
 
 
-def _within(asked: Parsed[schemas.RadiusRequest], table: HashTable, limits: Limits) -> RadiusResult:
+def _within(asked: Parsed[schemas.RadiusRequest], table: Servable, limits: Limits) -> RadiusResult:
     """Items within a radius, with a bound on how many: queries are asked in parts that cannot find too many."""
     ask, Q = asked.ask, _queries(asked, table, limits)
     most = limits.payloads if "payloads" in ask.include else limits.answers
@@ -151,7 +152,7 @@ def _n_queries(asked: Parsed[Any], limits: Limits) -> int:
     return n
 
 
-def _queries(asked: Parsed[Any], table: HashTable, limits: Limits) -> np.ndarray:
+def _queries(asked: Parsed[Any], table: Servable, limits: Limits) -> np.ndarray:
     """The queries as a matrix; of stored items, their features."""
     like = asked.get("like")
     if like is None:

@@ -33,7 +33,6 @@ from hashstream.serve.routes.common import (
     read_request,
 )
 from hashstream.serve.served import Served
-from hashstream.table import HashTable
 
 router = APIRouter(prefix="/v1/tables", route_class=Route, tags=["tables"])
 
@@ -104,13 +103,13 @@ async def check(request: Request, served: TableAdmin, service: Serving) -> Respo
 @router.post("/{t}/compact", **describe(answer=schemas.Freed))
 async def compact(served: TableAdmin, service: Serving) -> Response:
     """Free the space of items that were removed or replaced."""
-    return json_answer({"freed": await service.written(served.submit(HashTable.compact))})
+    return json_answer({"freed": await service.written(served.submit(lambda table: table.compact()))})
 
 
 @router.post("/{t}/flush", **describe(status=204))
 async def flush(served: TableWrites, service: Serving) -> Response:
     """Write a checkpoint; with durability "fast", everything so far survives a power loss afterwards."""
-    await service.written(served.submit(HashTable.flush))
+    await service.written(served.submit(lambda table: table.flush()))
     return Response(status_code=204)
 
 

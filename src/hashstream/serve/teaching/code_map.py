@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from hashstream.hashers.validation import check_count
+from hashstream.serve.kinds import Servable
 from hashstream.serve.teaching.sampled import MOST_ITEMS, label_key, look, sample_ids
-from hashstream.table import HashTable
 
 __all__ = ["MOST_POINTS", "CodeMap"]
 
@@ -32,7 +32,7 @@ class CodeMap:
         self._lock = threading.Lock()
         self._before: tuple[dict[Any, int], np.ndarray] = {}, np.empty((0, 2))
 
-    def frame(self, table: HashTable, n: int = MOST_ITEMS) -> dict[str, Any]:
+    def frame(self, table: Servable, n: int = MOST_ITEMS) -> dict[str, Any]:
         """The next frame, of at most n items of the sample: ids, x, y and labels of the same length, and version.
 
         One unit is the root of the mean square distance of the items from their centre, in all dimensions.

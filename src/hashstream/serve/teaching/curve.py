@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from hashstream.serve.kinds import Servable
 from hashstream.serve.teaching.sampled import (
     MOST_ITEMS,
     class_counts,
@@ -20,7 +21,6 @@ from hashstream.serve.teaching.sampled import (
     members,
     thinned,
 )
-from hashstream.table import HashTable
 
 __all__ = ["Curve", "Point", "average_precisions"]
 
@@ -62,7 +62,7 @@ class Curve:
         self._recent: deque[float] = deque(maxlen=RECENT)
         self._next = 0.0  # of the monotonic clock, before which nothing is measured
 
-    def before(self, table: HashTable, ids: Sequence[Any], labels: Any) -> list[float]:
+    def before(self, table: Servable, ids: Sequence[Any], labels: Any) -> list[float]:
         """Average precision of items that are about to get their first label, as queries among the labelled ones.
 
         Queries are compared with stored codes exactly as a search does it, and have not been learned from: an honest
@@ -88,7 +88,7 @@ class Curve:
                     )
         return []
 
-    def after(self, table: HashTable, tested: Sequence[float] = ()) -> Point:
+    def after(self, table: Servable, tested: Sequence[float] = ()) -> Point:
         """Add a point, with what `before` has returned for the labels that have been learned since.
 
         mAP is measured unless that would take more than one part in twenty of the time.
@@ -113,12 +113,12 @@ class Curve:
         with self._lock:
             return list(self._points)
 
-    def teaching(self, table: HashTable) -> dict[str, Any]:
+    def teaching(self, table: Servable) -> dict[str, Any]:
         """Points and classes, as the service answers."""
         return {"points": [asdict(point) for point in self.points()], "classes": class_counts(table)}
 
 
-def labelled_map(table: HashTable) -> float | None:
+def labelled_map(table: Servable) -> float | None:
     """Mean average precision of at most 200 labelled items as queries, each without itself among the answers."""
     known = labelled_ids(table)
     queries = thinned(known, MOST_QUERIES)
@@ -127,7 +127,7 @@ def labelled_map(table: HashTable) -> float | None:
 
 
 def average_precisions(
-    table: HashTable, ids: Sequence[Any], labels: Sequence[Any], among: np.ndarray
+    table: Servable, ids: Sequence[Any], labels: Sequence[Any], among: np.ndarray
 ) -> list[float]:
     """Average precision of stored items as queries with these labels, ranked among others by a search; of items that
     share a label with one of the others.

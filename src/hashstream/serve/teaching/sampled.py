@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from hashstream.table import HashTable
+from hashstream.serve.kinds import Servable
 
 __all__ = [
     "MOST_ITEMS",
@@ -62,18 +62,18 @@ def thinned(ids: np.ndarray, most: int) -> np.ndarray:
     return ids[np.arange(most) * len(ids) // most]
 
 
-def sample_ids(table: HashTable, most: int = MOST_ITEMS) -> np.ndarray:
+def sample_ids(table: Servable, most: int = MOST_ITEMS) -> np.ndarray:
     """Ids of the table's sample in the order of insertion, evenly thinned."""
     return thinned(table.sample_ids(), most)
 
 
-def labelled_ids(table: HashTable, most: int | None = MOST_ITEMS) -> np.ndarray:
+def labelled_ids(table: Servable, most: int | None = MOST_ITEMS) -> np.ndarray:
     """Ids of all items that have a label in the order of insertion, evenly thinned; None for all."""
     ids = table.ids(HAS_LABEL)
     return ids if most is None else thinned(ids, most)
 
 
-def look(table: HashTable, ids: np.ndarray, *, features: bool = False) -> Looked:
+def look(table: Servable, ids: np.ndarray, *, features: bool = False) -> Looked:
     """Items by their ids, those that are still stored.
 
     Codes of different versions cannot be compared. Where there are several, items of older versions get the codes of
@@ -129,7 +129,7 @@ def members(labels: Iterable[Any]) -> tuple[np.ndarray, list[Any] | None]:
     return (numbers[:, None] == np.arange(len(number))).astype(np.float32), list(number)
 
 
-def class_counts(table: HashTable) -> list[dict[str, Any]]:
+def class_counts(table: Servable) -> list[dict[str, Any]]:
     """Every label with the number of items that have it, the most common first; in a label matrix every column.
 
     Where more than 20,000 items have a label, labels that were never learned may be missing.

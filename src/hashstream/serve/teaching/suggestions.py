@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 
 from hashstream.hashers.validation import check_count
+from hashstream.serve.kinds import Servable
 from hashstream.serve.teaching.sampled import Looked, label_key, labelled_ids, look, members, sample_ids
-from hashstream.table import HashTable
 
 __all__ = ["Confused", "Suggestion", "Suggestions", "suggest"]
 
@@ -62,7 +62,7 @@ class Suggestions:
         return asdict(self)
 
 
-def suggest(table: HashTable, n: int = 12) -> Suggestions:
+def suggest(table: Servable, n: int = 12) -> Suggestions:
     """At most n unlabelled items of the sample that are worth a label, and the classes that answers confuse.
 
     The same table gives the same suggestions. In a label matrix a guess is the row of the nearest labelled item, and no
