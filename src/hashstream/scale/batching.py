@@ -1,0 +1,149 @@
+"""Calls of many threads that are sent as one.
+
+While a batch is away, the calls that come meanwhile wait and form the next one. Those who got their answers of the last
+batch often call again at once, so the next one is held back for up to 2 ms until it is as large. A single caller is
+never delayed, and the more callers there are, the larger the batches.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable, Hashable
+from typing import Generic, TypeVar
+
+import numpy as np
+
+__all__ = ["Batcher"]
+
+R = TypeVar("R")
+
+HELD_BACK = 0.002  # seconds
+KEPT = 64  # queues that nobody uses
+
+
+class _Call(Generic[R]):
+    """Rows of one caller, and what became of them."""
+
+    def __init__(self, rows: np.ndarray) -> None:
+        self.rows = rows
+        self.result: R | None = None
+        self.error: BaseException | None = None
+        self.done = False
+        self.woken = threading.Event()
+
+
+class _Queue(Generic[R]):
+    """Calls that may be sent together. away : batches under way. last : calls of the last batch. filled : set when as
+    many are waiting."""
+
+    def __init__(self) -> None:
+        self.waiting: deque[_Call[R]] = deque()
+        self.away = 0
+        self.last = 1
+        self.filled = threading.Event()
+
+
+class Batcher(Generic[R]):
+    """Gathers calls with equal arguments into batches.
+
+    split : the parts of a batch's result that belong to its calls, given the result and the number of rows of each.
+    rows : of a batch at most, unless one call has more. away : batches of equal arguments that are under way at once.
+    """
+
+    def __init__(self, split: Callable[[R, list[int]], list[R]], *, rows: int = 1024, away: int = 1) -> None:
+        self._split, self._rows, self._away = split, rows, away
+        self._lock = threading.Lock()
+        self._queues: dict[Hashable, _Queue[R]] = {}
+
+    def call(self, key: Hashable, rows: np.ndarray, send: Callable[[np.ndarray], R]) -> R:
+        """The result for these rows: of `send` for them and for those of others with an equal key.
+
+        rows : (n, d), of one dtype and d per key. send : the same function for all of a key. What it raises, is raised
+        in all callers of its batch. After a ValueError or TypeError, each call is sent alone: the rows of one may be
+        wrong, and the others get their answers.
+        """
+        mine: _Call[R] = _Call(rows)
+        with self._lock:
+            queue = self._queue(key)
+            queue.waiting.append(mine)
+            if len(queue.waiting) >= queue.last:
+                queue.filled.set()
+            leads = queue.away < self._away
+            queue.away += leads
+        while not mine.done:
+            if not leads:
+                mine.woken.wait()
+                mine.woken.clear()
+                leads = not mine.done  # woken to lead the next batch
+            if leads:
+                self._lead(queue, send)
+                leads = False
+        if mine.error is not None:
+            raise mine.error
+        assert mine.result is not None
+        return mine.result
+
+    def waiting(self, key: Hashable) -> int:
+        """Calls with this key that have not been sent."""
+        with self._lock:
+            queue = self._queues.get(key)
+            return 0 if queue is None else len(queue.waiting)
+
+    def _queue(self, key: Hashable) -> _Queue[R]:
+        found = self._queues.get(key)
+        if found is None:
+            if len(self._queues) >= KEPT:
+                busy = {key: queue for key, queue in self._queues.items() if queue.away or queue.waiting}
+                self._queues = busy
+            found = self._queues[key] = _Queue()
+        return found
+
+    def _lead(self, queue: _Queue[R], send: Callable[[np.ndarray], R]) -> None:
+        """Send the first batch of a queue, and let the first call of the next one lead that."""
+        if queue.last > 1:
+            queue.filled.wait(HELD_BACK)
+        batch = self._next(queue)
+        try:
+            self._do(batch, send)
+        finally:
+            with self._lock:
+                successor = queue.waiting[0] if queue.waiting else None
+                if successor is None:
+                    queue.away -= 1
+            if successor is not None:
+                successor.woken.set()
+            for call in batch:
+                call.done = True
+                call.woken.set()
+
+    def _next(self, queue: _Queue[R]) -> list[_Call[R]]:
+        with self._lock:
+            batch: list[_Call[R]] = []
+            total = 0
+            while queue.waiting and (not batch or total + len(queue.waiting[0].rows) <= self._rows):
+                batch.append(queue.waiting.popleft())
+                total += len(batch[-1].rows)
+            queue.last = len(batch)
+            if len(queue.waiting) < queue.last:
+                queue.filled.clear()
+            return batch
+
+    def _do(self, batch: list[_Call[R]], send: Callable[[np.ndarray], R]) -> None:
+        try:
+            if len(batch) == 1:
+                batch[0].result = send(batch[0].rows)
+                return
+            counts = [len(call.rows) for call in batch]
+            try:
+                found = send(np.concatenate([call.rows for call in batch]))
+            except (ValueError, TypeError):  # whose rows are wrong is told by sending each call alone
+                for call in batch:
+                    self._do([call], send)
+                return
+            parts = self._split(found, counts)
+            for call, part in zip(batch, parts, strict=True):
+                call.result = part
+        except BaseException as error:
+            for call in batch:
+                call.error = error

@@ -1,0 +1,94 @@
+"""Ray: connected to, or started on this machine."""
+
+from __future__ import annotations
+
+import atexit
+import logging
+import os
+import shutil
+import socket
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+from hashstream._extras import require
+from hashstream._machine import cores
+
+__all__ = ["NAMESPACE", "check_reachable", "connect", "connected", "import_ray"]
+
+log = logging.getLogger("hashstream.scale")
+
+NAMESPACE = "hashstream"
+CONNECT = 10.0  # seconds
+STORE_BYTES = 256 << 20  # of shared memory for arguments and results, where Ray is started here
+
+
+def import_ray() -> Any:
+    """Ray, without its habit of printing to the caller's terminal that a process has died; its log has that."""
+    os.environ.setdefault("RAY_DEDUP_LOGS_SKIP_REGEX", ".")  # lines that are not printed; read by the import
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    return require("ray", "ray")
+
+
+def check_reachable(address: str) -> None:
+    """ConnectionError where nobody listens at HOST:PORT: Ray would try for many minutes. Other forms are for Ray."""
+    host, colon, port = address.rpartition(":")
+    if not colon or "/" in address or not port.isdecimal():
+        return
+    try:
+        socket.create_connection((host.strip("[]"), int(port)), timeout=CONNECT).close()
+    except OSError as error:
+        raise ConnectionError(f"nobody listens at {address} ({error.strerror or error})") from error
+
+
+def connect(
+    address: str | None = None, cpus: int | None = None, resources: Mapping[str, float] | None = None
+) -> Any:
+    """Connect this process to Ray until it ends, and return the module.
+
+    address : of a running Ray, as `ray.init` takes it; None starts one on this machine with `cpus` workers (one per
+        core by default) and with custom `resources`; it ends with this process.
+    Where this process is connected already, that connection is used.
+    """
+    ray = import_ray()
+    if ray.is_initialized():
+        return ray
+    quiet = {"log_to_driver": False, "logging_level": "error", "namespace": NAMESPACE}
+    if address is not None:
+        check_reachable(address)
+        ray.init(address=address, **quiet)
+        return ray
+    log.info("starting Ray on this machine")
+    folder = tempfile.mkdtemp(prefix="hs-ray-")  # short: the paths of sockets have a limit
+    atexit.register(_end, ray, folder)
+    ray.init(
+        address="local",  # a Ray that was killed leaves a file that would be looked for
+        num_cpus=cpus or cores(),
+        resources=None if resources is None else dict(resources),
+        include_dashboard=False,
+        object_store_memory=STORE_BYTES,
+        _node_ip_address="127.0.0.1",
+        _temp_dir=folder,
+        **quiet,
+    )
+    return ray
+
+
+@contextmanager
+def connected(
+    address: str | None = None, cpus: int | None = None, resources: Mapping[str, float] | None = None
+) -> Iterator[Any]:
+    """Connect as `connect` does for the block only, unless this process is connected already."""
+    before = import_ray().is_initialized()
+    ray = connect(address, cpus, resources)
+    try:
+        yield ray
+    finally:
+        if not before:
+            ray.shutdown()
+
+
+def _end(ray: Any, folder: str) -> None:
+    ray.shutdown()
+    shutil.rmtree(folder, ignore_errors=True)

@@ -1,0 +1,172 @@
+"""Ray's actors, and calls of them.
+
+`Engine` and `Actor` are what a cluster needs of an engine, so that tests can do without Ray.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from hashstream.scale.connection import NAMESPACE, connect, import_ray
+from hashstream.scale.errors import ShardLost
+
+__all__ = ["Actor", "Engine", "Outcome", "RayEngine", "values"]
+
+INLINE_BYTES = (
+    50_000  # an argument below this is sent with each call; a larger one is stored once for all shards
+)
+GROUPS = {"read": 8, "write": 1}  # threads of an actor: writes are done one by one, and never block a search
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How a call ended: its value, or its error; `lost` where it has not ended in time, or its actor is gone."""
+
+    value: Any = None
+    error: BaseException | None = None
+    lost: bool = False
+
+
+class Actor(Protocol):
+    """An object in another process."""
+
+    name: str
+
+    def submit(self, method: str, *args: Any) -> Any:
+        """Begin a call; returns a reference for `Engine.gather`."""
+
+    def stream(self, method: str, *args: Any) -> Iterator[Any]:
+        """The values of a method that yields; `ShardLost` where the actor dies before the last one."""
+
+
+class Engine(Protocol):
+    """Whatever holds the actors of a cluster."""
+
+    def actor(
+        self, kind: Callable[..., Any], args: tuple[Any, ...], *, name: str, node: str | None, detached: bool
+    ) -> Actor:
+        """Start an actor, or find the detached one of this name. node : the custom resource that it demands."""
+
+    def share(self, value: Any, n_bytes: int) -> Any:
+        """An argument for several calls, stored once where it is large."""
+
+    def gather(self, calls: Sequence[Any], timeout: float | None) -> list[Outcome]:
+        """The outcome of each call, as soon as all have one, or the time is over."""
+
+    def stop(self, actor: Actor) -> None:
+        """End an actor for good."""
+
+    def n_nodes(self) -> int:
+        """Machines that take actors; 0 where actors are objects of this process."""
+
+
+def values(outcomes: Sequence[Outcome], actors: Sequence[Actor], timeout: float | None) -> list[Any]:
+    """The values of calls to actors; raises the first error, or `ShardLost` where one did not answer."""
+    for outcome in outcomes:
+        if outcome.error is not None and not outcome.lost:
+            raise outcome.error
+    lost = [at for at, outcome in enumerate(outcomes) if outcome.lost]
+    if lost:
+        names = ", ".join(actors[at].name for at in lost)
+        within = "" if timeout is None else f" within {timeout:g} s"
+        why = next((f" ({outcomes[at].error})" for at in lost if outcomes[at].error is not None), "")
+        raise ShardLost(
+            f"{names} did not answer{within}{why}. It answers again once its machine and its folder are back; restore "
+            "it from a snapshot where its disk is lost",
+            lost,
+        )
+    return [outcome.value for outcome in outcomes]
+
+
+class RayActor:
+    """An actor of Ray. reads : the methods that may run beside others."""
+
+    def __init__(self, handle: Any, name: str, reads: frozenset[str]) -> None:
+        self.handle, self.name, self._reads = handle, name, reads
+        self._methods: dict[str, Any] = {}
+
+    def submit(self, method: str, *args: Any) -> Any:
+        bound = self._methods.get(method)
+        if bound is None:
+            bound = getattr(self.handle, method).options(concurrency_group=self._group(method))
+            self._methods[method] = bound
+        return bound.remote(*args)
+
+    def stream(self, method: str, *args: Any) -> Iterator[Any]:
+        ray = import_ray()
+        bound = getattr(self.handle, method).options(
+            concurrency_group=self._group(method),
+            num_returns="streaming",
+            max_task_retries=0,  # the rest of the values would be those of a later commit
+        )
+        try:
+            for ref in bound.remote(*args):
+                yield ray.get(ref)
+        except ray.exceptions.RayTaskError as error:
+            raise error.cause from None
+        except ray.exceptions.RayError as error:
+            raise ShardLost(f"{self.name} was lost while it was read: read again from the start") from error
+
+    def _group(self, method: str) -> str:
+        return "read" if method in self._reads else "write"
+
+
+class RayEngine:
+    """Ray, connected to this process.
+
+    address : of a running Ray, as `ray.init` takes it; None starts one on this machine, which ends with this process.
+    Where this process is connected already, that connection is used.
+    """
+
+    def __init__(self, address: str | None = None) -> None:
+        self._ray = connect(address)
+
+    def actor(
+        self, kind: Callable[..., Any], args: tuple[Any, ...], *, name: str, node: str | None, detached: bool
+    ) -> RayActor:
+        ray = self._ray
+        options: dict[str, Any] = {
+            "max_restarts": -1, "max_task_retries": -1, "num_cpus": 0, "concurrency_groups": GROUPS,
+        }  # fmt: skip
+        if node is not None:
+            options["resources"] = {node: 0.001}
+        else:
+            options["scheduling_strategy"] = "SPREAD"
+        placed = {"name": name, "namespace": NAMESPACE, "lifetime": "detached", "get_if_exists": True}
+        remote = ray.remote(**options)(kind).options(**(placed if detached else {}))
+        return RayActor(remote.remote(*args), name, getattr(kind, "reads", frozenset()))
+
+    def share(self, value: Any, n_bytes: int) -> Any:
+        return self._ray.put(value) if n_bytes > INLINE_BYTES else value
+
+    def gather(self, calls: Sequence[Any], timeout: float | None) -> list[Outcome]:
+        ray = self._ray
+        end = None if timeout is None else time.monotonic() + timeout
+        try:  # at once, as nearly always
+            return [Outcome(value) for value in ray.get(list(calls), timeout=timeout)]
+        except ray.exceptions.RayError:
+            pass
+        left = None if end is None else max(0.0, end - time.monotonic())
+        ready, _ = ray.wait(list(calls), num_returns=len(calls), timeout=left)
+        done = set(ready)
+        return [self._outcome(call) if call in done else Outcome(lost=True) for call in calls]
+
+    def _outcome(self, call: Any) -> Outcome:
+        errors = self._ray.exceptions
+        try:
+            return Outcome(self._ray.get(call))
+        except errors.RayTaskError as error:
+            cause = error.cause
+            return Outcome(error=cause, lost=isinstance(cause, ShardLost))
+        except errors.RayError as error:  # the actor is gone, or cannot be reached
+            return Outcome(error=error, lost=True)
+
+    def stop(self, actor: Actor) -> None:
+        assert isinstance(actor, RayActor)
+        self._ray.kill(actor.handle, no_restart=True)
+
+    def n_nodes(self) -> int:
+        return sum(bool(node["Alive"]) for node in self._ray.nodes())

@@ -1,0 +1,126 @@
+"""The actors of a cluster, and calls of all or some of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from hashstream.scale.config import Config
+from hashstream.scale.engine import Actor, Engine, Outcome, values
+from hashstream.scale.learner import Learner
+from hashstream.scale.models import Publication
+from hashstream.scale.shard import Shard
+
+__all__ = ["Members"]
+
+STOPPING = 20.0  # seconds in which tables are closed; one that is not, recovers when it is opened again
+
+
+class Members:
+    """Shards and learner. timeout, write_timeout : seconds that a read, or a write, waits for them."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        path: Path,
+        config: Config,
+        *,
+        detached: bool,
+        timeout: float,
+        write_timeout: float,
+    ) -> None:
+        self.engine, self.timeout, self.detached = engine, timeout, detached
+        self.write_timeout = write_timeout
+        machines = engine.n_nodes() and (len(config.nodes) or engine.n_nodes())
+        per_node = -(-config.shards // machines) if machines else None
+        self.shards: list[Actor] = [
+            engine.actor(
+                Shard,
+                (str(path), number, per_node),
+                name=f"{config.id}-shard-{number:04d}" if detached else f"shard {number}",
+                node=config.node_of(number),
+                detached=detached,
+            )
+            for number in range(config.shards)
+        ]
+        self.learner = engine.actor(
+            Learner,
+            (str(path), config.publish_every),
+            name=f"{config.id}-learner" if detached else "the learner",
+            node=config.node_of(0),
+            detached=detached,
+        )
+        self._pushed: Publication | None = None
+
+    def read(self, method: str, *args: Any) -> list[Any]:
+        """The values of a method that reads, of all shards."""
+        return self._values([shard.submit(method, *args) for shard in self.shards], self.shards, self.timeout)
+
+    def read_each(self, method: str, arguments: Mapping[int, tuple[Any, ...]]) -> list[Any]:
+        """The same of some shards, each with its own arguments, in their order."""
+        return self._some(method, arguments, self.timeout)
+
+    def outcomes(self, method: str, args: tuple[Any, ...], timeout: float) -> list[Outcome]:
+        """How a call of all shards ended."""
+        return self.engine.gather([shard.submit(method, *args) for shard in self.shards], timeout)
+
+    def write(self, method: str, *args: Any, long: bool = False) -> list[Any]:
+        """The values of a method that writes, of all shards. long : whether it may take any time."""
+        calls = [shard.submit(method, *args) for shard in self.shards]
+        return self._values(calls, self.shards, None if long else self.write_timeout)
+
+    def write_and_tell(self, method: str, *args: Any, tell: Callable[[], None]) -> list[Any]:
+        """As `write`, for a method that may take any time. tell : called after each shard, in their order."""
+        calls = [shard.submit(method, *args) for shard in self.shards]
+        found = []
+        for call, shard in zip(calls, self.shards, strict=True):
+            found += self._values([call], [shard], None)
+            tell()
+        return found
+
+    def write_each(self, method: str, arguments: Mapping[int, tuple[Any, ...]]) -> list[Any]:
+        """The same of some shards, each with its own arguments."""
+        return self._some(method, arguments, self.write_timeout)
+
+    def submit_each(self, method: str, arguments: Mapping[int, tuple[Any, ...]]) -> list[tuple[Any, Actor]]:
+        """Begin calls of some shards; `finish` waits for them."""
+        return [(self.shards[at].submit(method, *args), self.shards[at]) for at, args in arguments.items()]
+
+    def finish(self, calls: Sequence[tuple[Any, Actor]]) -> list[Any]:
+        """The values of calls that were begun."""
+        return self._values([call for call, _ in calls], [actor for _, actor in calls], self.write_timeout)
+
+    def learn(self, method: str, *args: Any, long: bool = False) -> Any:
+        """The value of a method of the learner. long : whether it may take any time."""
+        calls = [self.learner.submit(method, *args)]
+        return self._values(calls, [self.learner], None if long else self.write_timeout)[0]
+
+    def push(self, publication: Publication | None, *, again: bool = False) -> None:
+        """Have all shards take over published functions, unless this program has done that; they re-encode later.
+
+        again : also if it has.
+        """
+        known = None if again else self._pushed
+        if publication is None or publication == known or (known and publication.version < known.version):
+            return
+        raw = self.learn("model", publication)
+        shared = self.engine.share(raw, len(raw))
+        self.write("adopt", shared, publication, 0)
+        self._pushed = publication
+
+    def stop(self) -> None:
+        """Close all tables, and end all actors."""
+        everyone = [*self.shards, self.learner]
+        self.engine.gather([one.submit("close") for one in everyone], min(self.timeout, STOPPING))
+        for one in everyone:
+            self.engine.stop(one)
+
+    def _some(
+        self, method: str, arguments: Mapping[int, tuple[Any, ...]], timeout: float | None
+    ) -> list[Any]:
+        calls = self.submit_each(method, arguments)
+        return self._values([call for call, _ in calls], [actor for _, actor in calls], timeout)
+
+    def _values(self, calls: Sequence[Any], actors: Sequence[Actor], timeout: float | None) -> list[Any]:
+        return values(self.engine.gather(calls, timeout), actors, timeout)

@@ -1,0 +1,112 @@
+"""A cluster behind the service: the kind of folder that `hashstream serve` is given beside tables."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+
+from hashstream.scale.cluster import Cluster
+from hashstream.serve.kinds import TableKind
+from hashstream.serve.problems import Problem
+from hashstream.table import Call, Commit, Writer
+
+__all__ = ["ServedCluster", "cluster_kind"]
+
+TIMEOUT = (
+    20.0  # seconds that a search waits for a shard: longer than a restart, shorter than a request may take
+)
+
+
+def cluster_kind(address: str | None = None) -> TableKind:
+    """Clusters, for `hashstream.serve.service.Service(kinds=...)`. address : of their Ray, as for `Cluster.open`."""
+    opening = threading.Lock()
+
+    def opened(path: Path, read_only: bool, told: Callable[[Commit], None]) -> ServedCluster:
+        with opening:  # the first one starts Ray
+            cluster = ServedCluster.open(path, address=address, timeout=TIMEOUT)
+        if not read_only:
+            cluster.told = told
+        return cluster
+
+    return TableKind("a cluster", Cluster.exists, opened, removable=False)
+
+
+class ServedCluster(Cluster):
+    """A cluster with the few things of a table that only a service asks for.
+
+    told : is called after every write through this object. Events of shards that re-encode by themselves, and of other
+    programs, are not told.
+    """
+
+    told: Callable[[Commit], None] | None = None
+    _dtype: np.dtype[Any] | None = None
+    _n_features: int | None = None
+    _id_kind: Literal["int", "str"] | None = None
+
+    # Every search asks for these, which never change once they are known.
+
+    @property
+    def dtype(self) -> np.dtype[Any] | None:
+        if self._dtype is None:
+            self._dtype = super().dtype
+        return self._dtype
+
+    @property
+    def n_features(self) -> int | None:
+        if self._n_features is None:
+            self._n_features = super().n_features
+        return self._n_features
+
+    @property
+    def id_kind(self) -> Literal["int", "str"] | None:
+        if self._id_kind is None:
+            self._id_kind = super().id_kind
+        return self._id_kind
+
+    def snapshot(self, path: Any, **more: Any) -> None:
+        """As of a cluster, where this machine sees all of its folder."""
+        if self.config.nodes:
+            raise Problem(
+                "not-supported",
+                "the shards of this cluster are on disks of several machines: use `hashstream cluster snapshot` with a "
+                "folder that all of them see",
+            )
+        super().snapshot(path, **more)
+
+    # ---- writing
+
+    def writer(self) -> Writer:
+        """As of a cluster; its calls are told."""
+        self._refuse_if_closed()
+        return Writer(self._storer.check, self._do)
+
+    def _do(self, calls: list[Call]) -> None:
+        self._storer.do(calls)
+        for call in calls:
+            if call.error is not None:
+                continue
+            if call.kind in ("label", "annotate"):
+                count = call.result or 0
+                self._tell(labelled=count, learned=count if call.kind == "label" else 0)
+            else:
+                learned = call.kind == "ingest" and len(call.args) > 2 and call.args[2] is not None
+                n = len(call.args[0])
+                self._tell(added=n, learned=n if learned else 0)
+
+    def remove(self, ids: Any = None, **more: Any) -> int:
+        count = super().remove(ids, **more)
+        self._tell(removed=count)
+        return count
+
+    def refresh(self, budget: int | None = None) -> int:
+        count = super().refresh(budget)
+        self._tell(recoded=count)
+        return count
+
+    def _tell(self, **counts: int) -> None:
+        if self.told is not None:
+            self.told(Commit(self.commits, version=self.version, **counts))

@@ -1,0 +1,150 @@
+"""Calls of many threads go out together, and each gets its own answer."""
+
+from __future__ import annotations
+
+import threading
+from concurrent.futures import Future, ThreadPoolExecutor
+
+import numpy as np
+import pytest
+
+from hashstream.scale.batching import Batcher
+
+
+def split(result: np.ndarray, counts: list[int]) -> list[np.ndarray]:
+    return np.split(result, np.cumsum(counts)[:-1])
+
+
+class Scatter:
+    """Doubles rows; holds batches back until it is told to let them go."""
+
+    def __init__(self) -> None:
+        self.batches: list[int] = []
+        self.begun = threading.Semaphore(0)
+        self.go = threading.Semaphore(0)
+        self.error: Exception | None = None
+
+    def __call__(self, rows: np.ndarray) -> np.ndarray:
+        self.batches.append(len(rows))
+        self.begun.release()
+        assert self.go.acquire(timeout=30)
+        if self.error is not None:
+            raise self.error
+        return rows * 2
+
+
+def rows_of(i: int, n: int = 1) -> np.ndarray:
+    return np.full((n, 1), i)
+
+
+def start(
+    pool: ThreadPoolExecutor, batcher: Batcher[np.ndarray], scatter: Scatter, calls: list[np.ndarray]
+) -> list[Future[np.ndarray]]:
+    """The first call is away; the others wait."""
+    futures = [pool.submit(batcher.call, "key", calls[0], scatter)]
+    assert scatter.begun.acquire(timeout=30)
+    for at, rows in enumerate(calls[1:], 1):
+        futures.append(pool.submit(batcher.call, "key", rows, scatter))
+        while batcher.waiting("key") < at:
+            threading.Event().wait(0.001)
+    return futures
+
+
+def test_calls_that_wait_are_sent_as_one() -> None:
+    scatter, batcher = Scatter(), Batcher(split)
+    with ThreadPoolExecutor(8) as pool:
+        futures = start(pool, batcher, scatter, [rows_of(i, 1 + i % 3) for i in range(8)])
+        for _ in range(2):
+            scatter.go.release()
+        for i, future in enumerate(futures):
+            assert future.result(30).tolist() == rows_of(2 * i, 1 + i % 3).tolist()
+    assert scatter.batches == [1, sum(1 + i % 3 for i in range(1, 8))]
+
+
+def test_a_single_caller_is_sent_at_once() -> None:
+    scatter, batcher = Scatter(), Batcher(split)
+    for i in range(5):
+        scatter.go.release()
+        assert batcher.call("key", rows_of(i), scatter).tolist() == [[2 * i]]
+    assert scatter.batches == [1] * 5
+
+
+def test_other_arguments_are_other_batches() -> None:
+    one, other, batcher = Scatter(), Scatter(), Batcher(split)
+    with ThreadPoolExecutor(2) as pool:
+        first = pool.submit(batcher.call, "one", rows_of(1), one)
+        second = pool.submit(batcher.call, "other", rows_of(2), other)
+        assert one.begun.acquire(timeout=30)
+        assert other.begun.acquire(timeout=30)  # while the first is away
+        one.go.release()
+        other.go.release()
+        assert (first.result(30).item(), second.result(30).item()) == (2, 4)
+
+
+def test_batches_have_a_limit_and_a_large_call_goes_alone() -> None:
+    scatter, batcher = Scatter(), Batcher(split, rows=4)
+    with ThreadPoolExecutor(8) as pool:
+        futures = start(pool, batcher, scatter, [rows_of(i, n) for i, n in enumerate([1, 2, 2, 9, 1])])
+        for _ in range(4):
+            scatter.go.release()
+        assert [len(future.result(30)) for future in futures] == [1, 2, 2, 9, 1]
+    assert scatter.batches == [1, 4, 9, 1]
+
+
+def test_an_error_reaches_all_of_its_batch_and_no_other() -> None:
+    scatter, batcher = Scatter(), Batcher(split)
+    with ThreadPoolExecutor(4) as pool:
+        futures = start(pool, batcher, scatter, [rows_of(i) for i in range(4)])
+        scatter.go.release()
+        assert futures[0].result(30).item() == 0
+        assert scatter.begun.acquire(timeout=30)
+        scatter.error = RuntimeError("no answer")
+        scatter.go.release()
+        for future in futures[1:]:
+            with pytest.raises(RuntimeError, match="no answer"):
+                future.result(30)
+    scatter.error = None
+    scatter.go.release()
+    assert batcher.call("key", rows_of(5), scatter).item() == 10
+
+
+def test_every_caller_gets_its_own_rows_under_pressure() -> None:
+    batcher = Batcher(split)
+    sizes: list[int] = []
+
+    def send(rows: np.ndarray) -> np.ndarray:
+        sizes.append(len(rows))
+        return rows * 2
+
+    def caller(i: int) -> None:
+        for j in range(200):
+            number = 1000 * i + j
+            assert batcher.call(j % 2, rows_of(number), send).tolist() == [[2 * number]]
+
+    with ThreadPoolExecutor(16) as pool:
+        list(pool.map(caller, range(16)))
+    assert sum(sizes) == 16 * 200
+
+
+def test_wrong_rows_of_one_caller_do_not_concern_the_others() -> None:
+    go, batches = threading.Event(), []
+
+    def send(rows: np.ndarray) -> np.ndarray:
+        batches.append(len(rows))
+        assert go.wait(30)
+        if (rows < 0).any():
+            raise ValueError(f"row {int(np.argmax(rows < 0))} is negative")
+        return rows * 2
+
+    batcher = Batcher(split)
+    with ThreadPoolExecutor(5) as pool:
+        futures = []
+        for at, i in enumerate([0, 1, -1, 3, 4]):
+            futures.append(pool.submit(batcher.call, "key", rows_of(i), send))
+            while len(batches) + batcher.waiting("key") <= at:
+                threading.Event().wait(0.001)
+        go.set()
+        assert [futures[at].result(30).item() for at in (0, 1, 3, 4)] == [0, 2, 6, 8]
+        with pytest.raises(ValueError, match="row 0 is negative"):
+            futures[2].result(30)
+    assert batches == [1, 4, 1, 1, 1, 1]

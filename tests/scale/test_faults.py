@@ -1,0 +1,31 @@
+"""Some rounds of tests/run_cluster_crash.py, each with a kill of another kind; see there for all of them."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+RUN = Path(__file__).parents[1] / "run_cluster_crash.py"
+ROUNDS = 5
+
+pytestmark = [
+    pytest.mark.skipif(importlib.util.find_spec("ray") is None, reason="Ray is not installed"),
+    pytest.mark.skipif(not sys.platform.startswith("linux"), reason="processes are found in /proc"),
+]
+
+
+def test_clusters_are_right_after_kills_of_drivers_shards_learners_and_disks(tmp_path: Path) -> None:
+    figures = tmp_path / "figures.json"
+    command = [sys.executable, str(RUN), "--rounds", str(ROUNDS), "--json", str(figures)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=900)
+    assert done.returncode == 0, done.stdout + done.stderr[-2000:]
+    found = json.loads(figures.read_text())
+    assert set(found["rounds"]) == {"driver", "search", "adopt", "writer", "disk"}
+    assert sum(found["kills"].values()) >= ROUNDS
+    assert found["answered"] > 0
+    assert (found["wrong"], found["failed"], found["failures"]) == (0, 0, [])

@@ -1,0 +1,60 @@
+"""Files that are fed again: the same rows are skipped, others are not."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from tests.scale.local_engine import LocalEngine
+from tests.scale.pairs import X, Y, hasher_of
+
+from hashstream.datasets import open_rows
+from hashstream.scale import Cluster
+
+
+def test_a_file_that_is_read_by_other_columns_is_another_part(tmp_path: Path) -> None:
+    file = tmp_path / "rows.npz"
+    np.savez(file, id=np.arange(50), x=X[:50], wrong=(Y[:50] + 1) % 10, right=Y[:50])
+    with Cluster.open(tmp_path / "cluster", hasher_of("FCOH"), shards=2, engine=LocalEngine()) as cluster:
+        assert cluster.feed([file], label="wrong", learn=False).parts == 1
+        assert cluster.feed([file], label="wrong").parts == 1
+        assert cluster.feed([file], label="wrong").skipped == 1
+        assert cluster.feed([file], label="right").parts == 1
+        assert cluster.get(range(50)).labels == Y[:50].tolist()
+        assert len(cluster) == 50
+
+
+def test_labels_in_a_file_of_their_own_belong_to_the_part(tmp_path: Path) -> None:
+    file = tmp_path / "rows.npy"
+    np.save(file, X[:50])
+    with Cluster.open(tmp_path / "cluster", hasher_of("FCOH"), shards=2, engine=LocalEngine()) as cluster:
+        assert cluster.feed([file]).parts == 1
+        np.save(tmp_path / "rows.labels.npy", Y[:50])
+        with pytest.raises(
+            ValueError, match="has no ids"
+        ):  # it is another part, whose rows would replace these
+            cluster.feed([file])
+        assert cluster.feed([file], force=True).parts == 1
+        assert cluster.feed([file]).skipped == 1
+        assert cluster.get(range(50)).labels == Y[:50].tolist()
+
+
+def test_a_field_that_is_declared_later_is_stored(tmp_path: Path) -> None:
+    file = tmp_path / "rows.npz"
+    np.savez(file, id=np.arange(50), x=X[:50], y=Y[:50], price=np.arange(50) / 2)
+    with Cluster.open(tmp_path / "cluster", hasher_of("FCOH"), shards=2, engine=LocalEngine()) as cluster:
+        assert cluster.feed([file]).parts == 1
+        cluster.declare({"price": float})
+        assert cluster.feed([file]).parts == 1
+        assert cluster.count({"price": {"$lt": 5}}) == 10
+
+
+def test_an_opened_file_is_known_by_its_content(tmp_path: Path) -> None:
+    file = tmp_path / "today.npz"
+    with Cluster.open(tmp_path / "cluster", hasher_of("FCOH"), shards=2, engine=LocalEngine()) as cluster:
+        for first in (0, 50):
+            np.savez(file, id=np.arange(first, first + 50), x=X[first : first + 50], y=Y[first : first + 50])
+            assert cluster.feed([open_rows(file)]).parts == 1
+            assert cluster.feed([open_rows(file)]).skipped == 1
+        assert len(cluster) == 100

@@ -1,0 +1,67 @@
+"""A cluster that is opened again with other arguments says so, as a table does."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.scale.local_engine import LocalEngine
+from tests.scale.pairs import X, Y, hasher_of
+
+from hashstream import FCOH, RidgeHash
+from hashstream.scale import Cluster, ClusterError
+from hashstream.table import TableError
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    with Cluster.open(
+        tmp_path / "cluster", hasher_of("FCOH"), engine=LocalEngine(), fields={"a": str}
+    ) as cluster:
+        cluster.ingest(range(20), X[:20], Y[:20], fields={"a": ["x"] * 20})
+    return tmp_path / "cluster"
+
+
+@pytest.mark.parametrize(
+    "given",
+    [{"policy": "never"}, {"durability": "fast"}, {"shards": 3}, {"publish_every": 7}, {"nodes": ["m"]}],
+)
+def test_fixed_settings(folder: Path, given: dict[str, Any]) -> None:
+    with pytest.raises(ClusterError, match=f"was created with {next(iter(given))} "):
+        Cluster.open(folder, engine=LocalEngine(), **given)
+    with Cluster.open(folder, engine=LocalEngine(), policy="lazy", durability="full", shards=2) as cluster:
+        assert len(cluster) == 20
+
+
+@pytest.mark.parametrize("other", [FCOH(n_bits=64, random_state=0), RidgeHash(n_bits=32, random_state=0)])
+def test_another_hasher(folder: Path, other: Any) -> None:
+    with pytest.raises(TableError, match="leave hasher= out"):
+        Cluster.open(folder, other, engine=LocalEngine())
+    Cluster.open(folder, hasher_of("FCOH"), engine=LocalEngine()).close()
+
+
+def test_more_fields_are_declared(folder: Path) -> None:
+    with Cluster.open(folder, engine=LocalEngine(), fields={"a": str, "b": float}) as cluster:
+        assert cluster.fields == {"a": "str", "b": "float"}
+        cluster.add([30], X[30:31], fields={"b": [0.5]})
+        assert cluster.count({"b": {"$lt": 1}}) == 1
+    with pytest.raises(ValueError, match="field 'a' is of type str"):
+        Cluster.open(folder, engine=LocalEngine(), fields={"a": float})
+
+
+def test_another_hasher_after_an_interrupted_creation(tmp_path: Path) -> None:
+    engine = LocalEngine()
+
+    def before(name: str, method: str) -> None:
+        if (name, method) == ("shard 1", "create"):
+            raise KeyboardInterrupt
+
+    engine.before = before
+    with pytest.raises(KeyboardInterrupt):
+        Cluster.open(tmp_path / "cluster", hasher_of("FCOH"), engine=engine)
+    with pytest.raises(TableError, match="leave hasher= out"):
+        Cluster.open(tmp_path / "cluster", FCOH(n_bits=64, random_state=0), engine=LocalEngine())
+    with Cluster.open(tmp_path / "cluster", hasher_of("FCOH"), engine=LocalEngine()) as cluster:
+        cluster.ingest(range(20), X[:20], Y[:20])
+        assert len(cluster) == 20
