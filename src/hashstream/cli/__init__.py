@@ -11,12 +11,15 @@ import typer
 from rich.table import Table
 
 from hashstream.cli.bench import PROTOCOL_LINES, bench
+from hashstream.cli.cluster import cluster_app
 from hashstream.cli.common import console, fail, say
 from hashstream.cli.data import data_app
 from hashstream.cli.demo import demo
+from hashstream.cli.milvus import milvus_app
 from hashstream.cli.paper import LINES, paper
 from hashstream.cli.serve import serve, token
 from hashstream.cli.table import table_app
+from hashstream.cli.train import train
 from hashstream.cli.tune import tune
 from hashstream.hashers import methods as registry
 from hashstream.versions import show_versions
@@ -46,6 +49,11 @@ app.command(
     "\n\nOther values: `hashstream tune --dataset digits --method HCOH --try learning_rate=0.1,0.2,0.5 "
     "--try batch_size=1,10 --runs 3 --out tuning`"
 )(tune)
+app.command(
+    epilog="Example: `hashstream train rows/*.npz --label kind --bits 64 --out model.safetensors`"
+    "\n\nOn two cores: `hashstream train rows/*.npz --out model.safetensors --workers 2`"
+    "\n\nOn a cluster: `hashstream train /shared/rows/*.parquet --out model.safetensors --on ray --address HOST:6379`"
+)(train)
 app.command(epilog=f"{LINES}\n\nExample: `hashstream paper table-map --dataset digits --out paper-digits`")(
     paper
 )
@@ -55,7 +63,9 @@ app.command(
 )(serve)
 app.command(epilog="Example: `hashstream token tokens.txt --name shop --scope write`")(token)
 app.add_typer(table_app, name="table")
+app.add_typer(cluster_app, name="cluster")
 app.add_typer(data_app, name="data")
+app.add_typer(milvus_app, name="milvus")
 
 
 def benchmarks() -> list[str]:

@@ -50,7 +50,7 @@ def demo(
     from hashstream.demo import demo as run_demo
 
     try:
-        result = run_demo(_load(dataset), out, n_bits=bits, seed=seed, tell=_tell)
+        result = run_demo(load_demo_data(dataset), out, n_bits=bits, seed=seed, tell=_tell)
     except (datasets.DatasetError, TableError, OSError) as error:
         fail(error)
     _summarise(result)
@@ -62,7 +62,8 @@ def demo(
     say("  hashstream serve serve-tables --demo --open")
 
 
-def _load(dataset: DemoData) -> datasets.Dataset:
+def load_demo_data(dataset: DemoData) -> datasets.Dataset:
+    """MNIST, or digits where it is not available."""
     if dataset != DemoData.auto:
         return load_with_bar(dataset.value, console)
     try:

@@ -7,6 +7,7 @@ import sys
 import threading
 import time
 import webbrowser
+from contextlib import nullcontext
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
@@ -14,7 +15,9 @@ from typing import Annotated
 import typer
 
 from hashstream._extras import require
+from hashstream.cli.cluster_common import AddressOption, is_cluster
 from hashstream.cli.common import console, fail, say
+from hashstream.cli.quiet import engine_hushed
 from hashstream.table import TableError
 
 __all__ = ["serve", "token"]
@@ -34,7 +37,7 @@ def serve(
     folders: Annotated[
         list[Path],
         typer.Argument(
-            help="Tables, or folders of tables; new ones are created in the first folder of tables."
+            help="Tables, clusters, or folders of them; new tables are created in the first folder of tables."
         ),
     ],
     host: Annotated[
@@ -72,6 +75,7 @@ def serve(
         typer.Option("--demo", help="Create a table of unlabelled images in the folder first, to teach."),
     ] = False,
     open_page: Annotated[bool, typer.Option("--open", help="Open the page in a browser.")] = False,
+    address: AddressOption = None,
 ) -> None:
     """Serve tables over HTTP, with a page where people search and teach.
 
@@ -80,6 +84,7 @@ def serve(
     """
     for module in ("fastapi", "uvicorn", "pydantic", "prometheus_client"):
         require(module, "serve")
+    from hashstream.scale.serving import cluster_kind
     from hashstream.serve.demo import prepare
     from hashstream.serve.images import image_sources
     from hashstream.serve.limits import Limits
@@ -87,29 +92,36 @@ def serve(
     from hashstream.serve.service import Service
     from hashstream.serve.tokens import TokenFile
 
-    logging.basicConfig(format=LOG, stream=sys.stderr, level=logging.WARNING)
-    logging.getLogger("hashstream").setLevel(logging.INFO)
-    try:
-        sources = image_sources(folder=images, pixels=pixels, networks=network or [])
-        if demo:
-            made = prepare(folders[0], tell=say)
-            sources[made.name] = made.images
-        service = Service(
-            folders,
-            limits=Limits().with_given(limit or []),
-            tokens=None if tokens is None else TokenFile(tokens),
-            read_only=read_only,
-            images=sources,
-        )
-        run(
-            service,
-            host=host,
-            port=port,
-            origins=tuple(cors or ()),
-            started=lambda url: _started(service, url, open_page),
-        )
-    except (OSError, ValueError, TableError) as error:
-        fail(error)
+    with engine_hushed() if _has_clusters(folders) else nullcontext():
+        logging.basicConfig(format=LOG, stream=sys.stderr, level=logging.WARNING)
+        logging.getLogger("hashstream").setLevel(logging.INFO)
+        try:
+            sources = image_sources(folder=images, pixels=pixels, networks=network or [])
+            if demo:
+                made = prepare(folders[0], tell=say)
+                sources[made.name] = made.images
+            service = Service(
+                folders,
+                limits=Limits().with_given(limit or []),
+                tokens=None if tokens is None else TokenFile(tokens),
+                read_only=read_only,
+                images=sources,
+                kinds=[cluster_kind(address)],
+            )
+            run(
+                service,
+                host=host,
+                port=port,
+                origins=tuple(cors or ()),
+                started=lambda url: _started(service, url, open_page),
+            )
+        except (OSError, ValueError, TableError) as error:
+            fail(error)
+
+
+def _has_clusters(folders: list[Path]) -> bool:
+    inside = (path for one in folders if one.is_dir() for path in one.iterdir())
+    return any(map(is_cluster, folders)) or any(map(is_cluster, inside))
 
 
 def _started(service: object, url: str, open_page: bool) -> None:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from hashstream._machine import size
+from hashstream.cli.cluster_common import AddressOption, is_cluster, refreshed_cluster, steps
 from hashstream.cli.common import choose, console, fail, say
 from hashstream.cli.common import settings as parse_settings
 from hashstream.cli.table_common import (
@@ -20,15 +21,18 @@ from hashstream.cli.table_common import (
     file_sizes,
     opened,
     refreshed,
+    refuse_cluster,
     stopping,
     to_store,
     work_bar,
 )
+from hashstream.cli.table_export import export, import_
 from hashstream.cli.table_ingest import ingest
 from hashstream.cli.table_items import count, ids, label, remove, show
 from hashstream.cli.table_search import search
 from hashstream.cli.table_stats import stats
 from hashstream.hashers import methods
+from hashstream.scale import Cluster
 from hashstream.table import HashTable, TableError
 from hashstream.table.field_text import parse_fields
 from hashstream.terminal import seconds
@@ -79,16 +83,8 @@ def create(
             raise TableError(
                 f"{folder} is already a table: fill it with `hashstream table ingest {folder} FILE`"
             )
-        if ":" in method or "," in method or method.lower() == "all":
-            raise ValueError(
-                f"--method {method}: choose one of `hashstream methods`; a method of your own needs Python"
-            )
-        if method.lower() not in map(str.lower, methods(variants=True)):
-            raise ValueError(f"there is no method {method}: choose from {', '.join(methods())}")
-        for pair in settings or []:
-            if pair.partition("=")[0].strip() in ("n_bits", "random_state"):
-                raise ValueError(f"--set {pair}: use --bits and --seed instead")
-        ((name, cls),) = choose(method).items()
+        refuse_cluster(folder)
+        name, cls = method_of(method, settings or [])
         hasher = cls(n_bits=bits, random_state=seed, **parse_settings(settings or [], {name: cls}))
         HashTable.open(
             folder,
@@ -99,6 +95,21 @@ def create(
             **to_store(policy, durability),
         ).close()
         say(f"{folder}: an empty table, {name}, {bits} bits.")
+
+
+def method_of(method: str, settings: list[str]) -> tuple[str, Any]:
+    """Name and class of --method; ValueError where it, or a name of --set, cannot be that of a table."""
+    if ":" in method or "," in method or method.lower() == "all":
+        raise ValueError(
+            f"--method {method}: choose one of `hashstream methods`; a method of your own needs Python"
+        )
+    if method.lower() not in map(str.lower, methods(variants=True)):
+        raise ValueError(f"there is no method {method}: choose from {', '.join(methods())}")
+    for pair in settings:
+        if pair.partition("=")[0].strip() in ("n_bits", "random_state"):
+            raise ValueError(f"--set {pair}: use --bits and --seed instead")
+    ((name, cls),) = choose(method).items()
+    return name, cls
 
 
 table_app.command(
@@ -153,17 +164,19 @@ def refresh(
     budget: Annotated[
         int | None, typer.Option(min=1, help="Re-encode at most this many items; all by default.")
     ] = None,
+    address: AddressOption = None,
 ) -> None:
     """Re-encode the items of older versions with the current functions, the oldest first, while others search."""
-    with failing(), opened(folder) as table:
+    with failing(), opened(folder, address) as table:
         before = len(table.stats().versions)
         with stopping() as stopped, work_bar() as bar:
-            done = refreshed(table, budget, bar, stopped)
-        after = table.stats()
-        left = f"{after.stale:.1%} are still stale" if after.stale else "none is stale"
-        say(
-            f"{done:,} items re-encoded; {left}. Versions in use: {before} before, {len(after.versions)} now."
-        )
+            if isinstance(table, Cluster):
+                said = refreshed_cluster(table, budget, bar, stopped)
+            else:
+                said = f"{refreshed(table, budget, bar, stopped):,} items re-encoded; "
+                stale = table.stats().stale
+                said += f"{stale:.1%} are still stale" if stale else "none is stale"
+        say(f"{said}. Versions in use: {before} before, {len(table.stats().versions)} now.")
         if number := stopped():
             fail("stopped. Items that are re-encoded stay so: the same command continues.", code=128 + number)
 
@@ -171,17 +184,24 @@ def refresh(
 @table_app.command(epilog="Example: `hashstream table check photos --sample 100000`")
 def check(
     folder: Folder,
-    sample: Annotated[int, typer.Option(min=0, help="Items that are re-encoded and compared.")] = 1000,
+    sample: Annotated[
+        int, typer.Option(min=0, help="Items that are re-encoded and compared; of a cluster, per shard.")
+    ] = 1000,
+    address: AddressOption = None,
 ) -> None:
     """Verify every checksum, and re-encode a sample of the codes. The exit code is 1 if anything is damaged.
 
     Works while another process writes.
     """
     with failing():
-        code = 1 if HashTable.exists(folder) else 2
-    with failing(code), opened(folder, mode="read") as table:
-        with console.status("reading every row"):
-            found = table.check(sample)
+        code = 1 if HashTable.exists(folder) or is_cluster(folder) else 2
+    with failing(code), opened(folder, address, mode="read") as table:
+        if isinstance(table, Cluster):
+            with work_bar() as bar:
+                found = table.check(sample, progress=steps(bar, "reading every row"))
+        else:
+            with console.status("reading every row"):
+                found = table.check(sample)
         codes = "no code was re-encoded, since no features are stored"
         if table.keeps_features:
             codes = f"{found['codes']:,} codes re-encoded and identical"
@@ -189,9 +209,9 @@ def check(
 
 
 @table_app.command(epilog="Example: `hashstream table compact photos`")
-def compact(folder: Folder) -> None:
+def compact(folder: Folder, address: AddressOption = None) -> None:
     """Rewrite the folder without removed and replaced items. Meanwhile there must be space for both."""
-    with failing(), opened(folder) as table:
+    with failing(), opened(folder, address) as table:
         start, before = time.perf_counter(), sum(file_sizes(folder).values())
         with console.status("writing the items"):
             dead = table.compact()
@@ -204,10 +224,25 @@ def compact(folder: Folder) -> None:
 
 @table_app.command(epilog="Example: `hashstream table snapshot photos photos-monday`")
 def snapshot(
-    folder: Folder, copy: Annotated[Path, typer.Argument(metavar="COPY", help="A new folder.")]
+    folder: Folder,
+    copy: Annotated[Path, typer.Argument(metavar="COPY", help="A new folder.")],
+    address: AddressOption = None,
 ) -> None:
-    """Copy the table as of one commit, while others write to it."""
-    with failing(), opened(folder, mode="read") as table:
-        with console.status("copying"):
-            table.snapshot(copy)
+    """Copy the table as of one commit, while others write to it. Of a cluster, each shard as of one commit."""
+    with failing(), opened(folder, address, mode="read") as table:
+        if isinstance(table, Cluster):
+            with work_bar() as bar:
+                table.snapshot(copy, progress=steps(bar, "copying"))
+        else:
+            with console.status("copying"):
+                table.snapshot(copy)
         say(f"Copied to {copy}")
+
+
+table_app.command(
+    epilog="Example: `hashstream table export photos photos-parquet`, then, for DuckDB, "
+    "`SELECT id, label FROM 'photos-parquet/part-*.parquet'`\n\n"
+    "To move a table: `hashstream table export photos photos-parquet --features`, then "
+    "`hashstream table import photos-parquet photos-2`"
+)(export)
+table_app.command("import", epilog="Example: `hashstream table import photos-parquet photos-2`")(import_)

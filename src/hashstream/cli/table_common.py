@@ -15,6 +15,8 @@ import typer
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
 from hashstream import datasets
+from hashstream._extras import MissingExtraError
+from hashstream.cli.cluster_common import is_cluster, opened_cluster
 from hashstream.cli.common import console, fail
 from hashstream.datasets.rows import RowSource
 from hashstream.hashers import DivergenceError
@@ -23,8 +25,8 @@ from hashstream.terminal import load_with_bar
 
 __all__ = [
     "ERRORS", "Durability", "DurabilityOption", "FeatureColumns", "FieldOption", "Folder", "IdColumn", "LabelColumn",
-    "NoHeader", "PolicyOption", "Text", "WhereOption", "failing", "file_sizes", "open_source", "opened", "refreshed",
-    "stopping", "to_store", "where_of", "work_bar",
+    "NoHeader", "PolicyOption", "Text", "WhereOption", "failing", "file_sizes", "how_to_fill", "open_source", "opened",
+    "refreshed", "refuse_cluster", "stopping", "to_store", "where_of", "work_bar",
 ]  # fmt: skip
 
 
@@ -35,7 +37,7 @@ class Durability(StrEnum):
     fast = "fast"
 
 
-Folder = Annotated[Path, typer.Argument(metavar="TABLE", help="The folder of the table.")]
+Folder = Annotated[Path, typer.Argument(metavar="TABLE", help="The folder of the table, or of a cluster.")]
 IdColumn = Annotated[
     str | None,
     typer.Option(
@@ -116,7 +118,9 @@ RIGHT_FORM = (
 )
 PIECES = 20  # of a refresh: how often the bar moves, and the number of commits
 
-ERRORS = (datasets.DatasetError, TableError, DivergenceError, ValueError, TypeError, OSError)
+ERRORS = (
+    datasets.DatasetError, TableError, DivergenceError, MissingExtraError, ValueError, TypeError, OSError,
+)  # fmt: skip
 """Everything that can be wrong with a table, a file or the machine."""
 
 
@@ -145,22 +149,48 @@ def to_store(policy: str | None, durability: Durability | None) -> dict[str, Any
 
 
 def file_sizes(folder: Path) -> dict[str, int]:
-    """The bytes of each file of a table, by name."""
+    """The bytes of each file of a table, or of each folder of a cluster, by name."""
     found = {}
     for path in sorted(folder.iterdir()):
-        with suppress(FileNotFoundError):  # files come and go while others write
-            found[path.name] = path.stat().st_size
+        found[path.name] = 0
+        for file in path.rglob("*") if path.is_dir() else (path,):
+            with suppress(FileNotFoundError):  # files come and go while others write
+                found[path.name] += file.stat().st_size
     return found
 
 
 @contextmanager
-def opened(folder: Path, **options: Any) -> Iterator[HashTable]:
-    """Open a table that exists, and close it at the end whatever happens."""
+def opened(folder: Path, address: str | None = None, **options: Any) -> Iterator[Any]:
+    """Open a table or a cluster that exists, and close it at the end whatever happens.
+
+    A cluster has the methods of a table, and their results. address : of its Ray. options : of a table only.
+    """
+    if is_cluster(folder):
+        with opened_cluster(folder, address) as cluster:
+            yield cluster
+        return
     if not HashTable.exists(folder):
         what = "is not a table" if folder.exists() else "does not exist"
-        raise TableError(f"{folder} {what}: create a table with `hashstream table create {folder}`")
+        raise TableError(
+            f"{folder} {what}: create a table with `hashstream table create {folder}`, or a cluster with `hashstream "
+            f"cluster create {folder}`"
+        )
+    if address is not None:
+        raise ValueError(f"--address is for clusters, and {folder} is a table")
     with HashTable.open(folder, **options) as table:
         yield table
+
+
+def how_to_fill(folder: Path) -> str:
+    """A phrase with the command that stores files in a table or a cluster."""
+    command = "cluster feed" if is_cluster(folder) else "table ingest"
+    return f"fill it with `hashstream {command} {folder} FILE`"
+
+
+def refuse_cluster(folder: Path) -> None:
+    """TableError where a folder is a cluster."""
+    if is_cluster(folder):
+        raise TableError(f"{folder} is a cluster, not a table: {how_to_fill(folder)}")
 
 
 @contextmanager

@@ -27,6 +27,7 @@ from hashstream.cli.table_common import (
     failing,
     open_source,
     opened,
+    refuse_cluster,
     stopping,
     to_store,
     work_bar,
@@ -111,6 +112,8 @@ def ingest(
     skipped; one that has changed replaces what is stored. If files have several rows of one id, the last one stays, and
     the earlier ones count as changes: the same command learns from all of them again, unless --resume is given.
     """
+    with failing():
+        refuse_cluster(folder)
     with failing(), opened(folder, **to_store(policy, durability)) as table:
         dtype = getattr(table.hasher, "dtype_", np.float64 if double else np.float32)
         new = parse_fields(field or [])

@@ -11,8 +11,10 @@ import typer
 from rich.markup import escape
 from rich.table import Table
 
+from hashstream.cli.cluster_common import AddressOption, lookup
 from hashstream.cli.common import console, say
 from hashstream.cli.table_common import Folder, Text, WhereOption, failing, opened, where_of
+from hashstream.scale import Cluster
 from hashstream.table import HashTable
 from hashstream.table.answers import cell_text, plain_value
 from hashstream.table.id_text import find_ids, read_ids
@@ -28,9 +30,10 @@ def show(
     ids: Annotated[list[str], typer.Argument(metavar="ID...", help="The ids of the items.")],
     features: Annotated[bool, typer.Option("--features", help="Their features, too.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object per item.")] = False,
+    address: AddressOption = None,
 ) -> None:
     """Print items: label, version of the code, fields and payload."""
-    with failing(), opened(folder, mode="read") as table:
+    with failing(), opened(folder, address, mode="read") as table:
         for item in _records(table, ids, features):
             if as_json:
                 print(json.dumps(item, ensure_ascii=False))
@@ -38,8 +41,8 @@ def show(
                 console.print(_page(item), highlight=False)
 
 
-def _records(table: HashTable, texts: list[str], features: bool) -> list[dict[str, Any]]:
-    items = table.get(find_ids(table, texts), features=features)
+def _records(table: HashTable | Cluster, texts: list[str], features: bool) -> list[dict[str, Any]]:
+    items = table.get(find_ids(lookup(table, texts), texts), features=features)
     records = []
     for row, one in enumerate(items.ids.tolist()):
         label = items.labels[row]
@@ -71,9 +74,9 @@ def _page(item: dict[str, Any]) -> Table:
     return page
 
 
-def count(folder: Folder, where: WhereOption = None) -> None:
+def count(folder: Folder, where: WhereOption = None, address: AddressOption = None) -> None:
     """Print how many items there are, or match a filter."""
-    with failing(), opened(folder, mode="read") as table:
+    with failing(), opened(folder, address, mode="read") as table:
         print(table.count(where_of(where)))
 
 
@@ -82,9 +85,10 @@ def ids(
     where: WhereOption = None,
     offset: Annotated[int, typer.Option(min=0, help="Leave out this many at the beginning.")] = 0,
     limit: Annotated[int | None, typer.Option(min=1, help="Print at most this many; all by default.")] = None,
+    address: AddressOption = None,
 ) -> None:
     """Print the ids of the items in the order of insertion, one per line, as `remove --ids` reads them."""
-    with failing(), opened(folder, mode="read") as table:
+    with failing(), opened(folder, address, mode="read") as table:
         for one in table.ids(where_of(where), offset=offset, limit=limit).tolist():
             print(one)
 
@@ -101,18 +105,19 @@ def label(
         ),
     ] = None,
     text: Text = False,
+    address: AddressOption = None,
 ) -> None:
     """Give labels to stored items, and learn from them. A label in the place of another one corrects it.
 
     Labels are whole numbers if all of them look like that and the table has no others. If an id is not in the table,
     nothing changes. The command may be repeated: an item that has its label already is not learned from again.
     """
-    with failing(), opened(folder) as table:
+    with failing(), opened(folder, address) as table:
         given = [*parse_labels(pairs or []), *([] if file is None else read_labels(file))]
         if not given:
             raise ValueError("give labels: ID=LABEL, or --file FILE")
         try:
-            found, labels = find_labels(table, given, text=text)
+            found, labels = find_labels(lookup(table, [one for one, _ in given]), given, text=text)
         except KeyError as error:
             raise KeyError(f"{error.args[0]}. Nothing was labelled") from None
         new = 0
@@ -133,12 +138,13 @@ def remove(
     missing_ok: Annotated[
         bool, typer.Option("--missing-ok", help="Skip ids that are not in the table.")
     ] = False,
+    address: AddressOption = None,
 ) -> None:
     """Remove items for good, by their ids or by a filter. Their space is freed by `compact`.
 
     If an id is not in the table, nothing is removed. With --where, the command says how many items match, and asks.
     """
-    with failing(), opened(folder) as table:
+    with failing(), opened(folder, address) as table:
         texts = [*(ids or []), *([] if file is None else read_ids(file))]
         filtered = where_of(where)
         if not texts and filtered is None:
@@ -156,8 +162,8 @@ def remove(
         say(f"{removed:,} {'item' if removed == 1 else 'items'} removed, {len(table):,} left.")
 
 
-def _remove_ids(table: HashTable, texts: list[str], missing_ok: bool) -> int:
+def _remove_ids(table: HashTable | Cluster, texts: list[str], missing_ok: bool) -> int:
     try:
-        return table.remove(find_ids(table, texts, missing_ok=missing_ok))
+        return table.remove(find_ids(lookup(table, texts), texts, missing_ok=missing_ok))
     except KeyError as error:
         raise KeyError(f"{error.args[0]}. Nothing was removed (see --missing-ok)") from None

@@ -15,6 +15,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from hashstream import datasets
+from hashstream.cli.cluster_common import AddressOption, lookup
 from hashstream.cli.common import console, say
 from hashstream.cli.table_common import (
     FeatureColumns,
@@ -25,6 +26,7 @@ from hashstream.cli.table_common import (
     Text,
     WhereOption,
     failing,
+    how_to_fill,
     open_source,
     opened,
     where_of,
@@ -32,6 +34,7 @@ from hashstream.cli.table_common import (
 )
 from hashstream.datasets.rows import ArrayRows, RowSource
 from hashstream.hashers.labels import as_labels
+from hashstream.scale import Cluster
 from hashstream.table import HashTable
 from hashstream.table.answers import ANSWER_FILES, Answers, cell_text
 from hashstream.table.files import check_file_rows
@@ -137,13 +140,22 @@ def search(
     features: FeatureColumns = None,
     no_header: NoHeader = False,
     text: Text = False,
+    partial: Annotated[
+        bool,
+        typer.Option(
+            "--partial",
+            help="For a cluster: where shards do not answer, answer from the others, and say which share of the items "
+            "is missing. By default the search waits for them, and then fails.",
+        ),
+    ] = False,
+    address: AddressOption = None,
 ) -> None:
     """Find the items whose codes are nearest to those of the queries, exactly; also while another process ingests.
 
     If queries and items have labels, it also prints how many answers share the label of their query. Queries whose
     label is empty are searched like the others, and left out of that figure.
     """
-    with failing(), opened(folder, mode="read") as table:
+    with failing(), opened(folder, address, mode="read") as table:
         if (queries is None) == (like is None):
             raise ValueError("give what to search for: a file of QUERIES, or --like ID")
         if radius is not None and asymmetric:
@@ -154,6 +166,8 @@ def search(
             raise ValueError(f"--metric {metric.value} is for --rescore N: give both")
         if out is not None and out.suffix.lower() not in ANSWER_FILES:
             raise ValueError(f"--out {out} ends in {out.suffix or 'nothing'}: it must be .csv or .npz")
+        if partial and not isinstance(table, Cluster):
+            raise ValueError(f"--partial is for clusters, and {folder} is a table")
         if queries is None:
             source = _stored(table, folder, like or "")
         else:
@@ -169,27 +183,35 @@ def search(
             how["metric"] = (metric or Metric.cosine).value
         else:
             how["radius"] = radius
-        answers, labels, taken = _ask(table, source, how, first, quiet=quiet)
+        if partial:
+            how["partial"] = True
+        answers, labels, taken, missing = _ask(table, source, how, first, quiet=quiet)
         if out is not None:
             answers.save(out)
+        more = {"missing": missing} if partial else {}
         if as_json:
-            print("".join(f"{json.dumps(one, ensure_ascii=False)}\n" for one in answers.records()), end="")
+            lines = (json.dumps({**one, **more}, ensure_ascii=False) for one in answers.records())
+            print("".join(f"{line}\n" for line in lines), end="")
             return
-        if out is None and not len(table):
-            say(f"{folder} is empty: fill it with `hashstream table ingest {folder} FILE`")
+        if out is None and not missing and not len(table):
+            say(f"{folder} is empty: {how_to_fill(folder)}")
             return
         if out is None:
             _show(answers, decimals=4 if rescore is not None else 1)
-        _tell(table, answers, labels, taken, filtered)
+        if missing:
+            say(f"{missing:.1%} of the items were not searched: their shards did not answer.")
+        else:
+            _tell(table, answers, labels, taken, filtered)
         if out is not None:
             say(f"Written to {out}")
 
 
-def _stored(table: HashTable, folder: Path, like: str) -> RowSource:
+def _stored(table: HashTable | Cluster, folder: Path, like: str) -> RowSource:
     """Stored items as queries."""
     if not len(table):
         raise ValueError(f"{folder} is empty, so nothing is like {like}")
-    items = table.get(find_ids(table, [word.strip() for word in like.removesuffix(",").split(",")]))
+    texts = [word.strip() for word in like.removesuffix(",").split(",")]
+    items = table.get(find_ids(lookup(table, texts), texts))
     if items.features is None:
         raise ValueError("--like needs features, and this table stores none: give a file of queries")
     known = any(label is not None for label in items.labels)
@@ -207,16 +229,16 @@ def _included(include: str) -> tuple[str, ...]:
 
 
 def _ask(
-    table: HashTable, source: RowSource, how: dict[str, Any], first: int | None, *, quiet: bool
-) -> tuple[Answers, np.ndarray | None, float]:
-    """The answers, the labels of the queries, and the seconds that searching took.
+    table: HashTable | Cluster, source: RowSource, how: dict[str, Any], first: int | None, *, quiet: bool
+) -> tuple[Answers, np.ndarray | None, float, float]:
+    """The answers, the labels of the queries, the seconds that searching took, and the share of items that is missing.
 
     how : the arguments of the search, `radius` among them for one within a radius.
     """
-    search = table.search_radius if "radius" in how else table.search
+    search: Any = table.search_radius if "radius" in how else table.search
     parts: list[Answers] = []
     labels: list[np.ndarray] = []
-    taken, left = 0.0, first
+    taken, missing, left = 0.0, 0.0, first
     with work_bar(transient=True, quiet=quiet) as bar:
         task = bar.add_task("queries", total=source.total, note="")
         for rows in source.pieces(AT_ONCE if first is None else min(AT_ONCE, first)):
@@ -225,6 +247,7 @@ def _ask(
             clock = time.perf_counter()
             found = search(Q, **how)
             taken += time.perf_counter() - clock
+            missing = max(missing, getattr(found, "missing", 0.0))
             names = np.arange(rows.first, rows.first + len(Q)) if rows.ids is None else rows.ids[: len(Q)]
             parts.append(Answers.of(names, found))
             if rows.y is not None:
@@ -235,7 +258,7 @@ def _ask(
                 break
     if not parts:
         raise datasets.DatasetError(f"{source.name} has no rows")
-    return Answers.joined(parts), np.concatenate(labels) if labels else None, taken
+    return Answers.joined(parts), np.concatenate(labels) if labels else None, taken, missing
 
 
 def _show(answers: Answers, decimals: int) -> None:
@@ -304,8 +327,9 @@ def _show_columns(shown: list[dict[str, Any]], decimals: int) -> None:
 
 
 def _tell(
-    table: HashTable, answers: Answers, labels: np.ndarray | None, taken: float, where: dict[str, Any] | None
-) -> None:
+    table: HashTable | Cluster, answers: Answers, labels: np.ndarray | None, taken: float,
+    where: dict[str, Any] | None,
+) -> None:  # fmt: skip
     q = len(answers)
     some = "" if where is None else f"{table.count(where):,} of "
     line = f"{q:,} {'query' if q == 1 else 'queries'} against {some}{len(table):,} items in {seconds(taken)}"

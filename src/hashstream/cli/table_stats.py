@@ -12,8 +12,10 @@ from rich.markup import escape
 from rich.table import Table
 
 from hashstream._machine import size
+from hashstream.cli.cluster_common import AddressOption
 from hashstream.cli.common import console
 from hashstream.cli.table_common import Folder, failing, file_sizes, opened
+from hashstream.scale import Cluster, ClusterStats
 from hashstream.table import HashTable, TableStats
 from hashstream.terminal import sparkline
 
@@ -24,13 +26,14 @@ LEAST = 0.05  # of mAP, from the lowest bar to the highest
 def stats(
     folder: Folder,
     as_json: Annotated[bool, typer.Option("--json", help="The same figures as one JSON object.")] = False,
+    address: AddressOption = None,
 ) -> None:
     """Print items, fields, versions in use, staleness, signs of drift, settings, bytes and files.
 
     Works while another process writes. Signs of drift are measured on the table's sample; a figure for which there is
     too little data is reported as such.
     """
-    with failing(), opened(folder, mode="read") as table:
+    with failing(), opened(folder, address, mode="read") as table:
         found = table.stats()
         if as_json:
             facts = {"method": type(table.hasher).__name__, **asdict(found), "files": file_sizes(folder)}
@@ -41,7 +44,7 @@ def stats(
             console.print(_page(table, found, folder), highlight=False)
 
 
-def _page(table: HashTable, found: TableStats, folder: Path) -> Table:
+def _page(table: HashTable | Cluster, found: TableStats, folder: Path) -> Table:
     page = Table(box=None, show_header=False, padding=(0, 3, 0, 0))
     page.add_column(style="bold", no_wrap=True)
     page.add_column()
@@ -52,17 +55,19 @@ def _page(table: HashTable, found: TableStats, folder: Path) -> Table:
                 page.add_row("" if i else name, line)
         page.add_section()
 
-    hasher, settings = table.hasher, table.settings
+    hasher, what = table.hasher, "cluster" if isinstance(table, Cluster) else "table"
     dead = found.n_slots - found.n_items
-    gone = f"; {dead:,} removed or replaced ones still use space: hashstream table compact" if dead else ""
+    gone = f"; {dead:,} removed or replaced ones still use space: hashstream {what} compact" if dead else ""
     section({
-        "table": escape(str(folder)),
+        what: escape(str(folder)),
         "method": f"{type(hasher).__name__}, {hasher.n_bits} bits, has learned from {found.n_seen:,} rows",
         "items": f"[bold blue]{found.n_items:,}[/]{gone}",
         "fields": escape(", ".join(f"{name} ({kind})" for name, kind in table.fields.items())) or "none",
         "commits": f"{found.commits:,}",
-        "settings": f"policy {escape(str(settings.policy))}, durability {settings.durability}",
+        "settings": escape(_settings(table)),
     })  # fmt: skip
+    if isinstance(found, ClusterStats):
+        section({"shards": [_shard(at, one) for at, one in enumerate(found.shards)]})
     stale = "none: every code is current"
     if found.stale:
         stale = (
@@ -82,6 +87,24 @@ def _page(table: HashTable, found: TableStats, folder: Path) -> Table:
     if found.background_error:
         section({"[red]background[/]": escape(found.background_error)})
     return page
+
+
+def _settings(table: HashTable | Cluster) -> str:
+    if isinstance(table, Cluster):
+        config = table.config
+        settings = {"durability": "full", **config.settings}
+        where = f", on {', '.join(config.nodes)}" if config.nodes else ""
+        said = f"{config.shards} shards{where}; functions published every {config.publish_every} batches, "
+    else:
+        settings, said = {"policy": table.settings.policy, "durability": table.settings.durability}, ""
+    return f"{said}policy {settings['policy']}, durability {settings['durability']}"
+
+
+def _shard(number: int, found: TableStats) -> str:
+    """A line about a shard."""
+    stale = f"{found.stale:.1%} stale" if found.stale else "all current"
+    sizes = f"{size(found.memory_bytes)} in memory, {size(found.disk_bytes)} on disk"
+    return f"{number}: {found.n_items:,} items, {stale}, {sizes}"
 
 
 def _reason(found: TableStats) -> str:

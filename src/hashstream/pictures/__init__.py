@@ -3,6 +3,7 @@
 They need the extra `hashstream[plots]`; matplotlib is imported when the first figure is drawn.
 """
 
+from hashstream.pictures.cluster import cluster_run
 from hashstream.pictures.demo import learning_curves, neighbour_grid
 from hashstream.pictures.export import save, svg
 from hashstream.pictures.figure import (
@@ -20,6 +21,7 @@ __all__ = [
     "COLOURS",
     "INK",
     "Style",
+    "cluster_run",
     "heading",
     "learning_curves",
     "line_panels",
