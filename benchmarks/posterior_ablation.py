@@ -26,6 +26,7 @@ from hashstream.evaluate.protocols import Drift, Paper, PreparedDataset, Protoco
 from hashstream.evaluate.protocols.drift import STEPS, change_of
 from hashstream.hashers import posterior_steps as steps
 from hashstream.hashers.posterior_functions import Functions
+from hashstream.hashers.rounding import Bounded, unknown_bound
 from hashstream.terminal import watch_jobs
 
 METRICS = ("mAP", "precision@H2")
@@ -50,11 +51,10 @@ class Variant:
         return hs.PosteriorHash(**parameters, **self.settings)
 
 
-def signs_of_logits(functions: Functions, X: np.ndarray) -> np.ndarray:
-    """T^T times the centred logits, in place of `Functions.values`: no posterior, and nothing to round."""
+def signs_of_logits(functions: Functions, X: np.ndarray) -> Bounded:
+    """T^T times the centred logits, in place of `Functions.bounded`: no posterior, and nothing to round."""
     G = functions.map.features(functions.map.rows(X)) @ functions.weights + functions.offsets
-    values: np.ndarray = (G - G.mean(axis=1, keepdims=True)) @ functions.codewords.astype(G.dtype)
-    return values
+    return unknown_bound((G - G.mean(axis=1, keepdims=True)) @ functions.codewords.astype(G.dtype))
 
 
 def no_dither(S: np.ndarray, directions: np.ndarray, offsets: np.ndarray) -> np.ndarray:
@@ -70,7 +70,7 @@ WHOLE = "nothing"
 VARIANTS = {
     WHOLE: Variant(),
     "the random features": Variant({"width": 0}),
-    "the softmax": Variant(replaced=((Functions, "values", signs_of_logits),)),
+    "the softmax": Variant(replaced=((Functions, "bounded", signs_of_logits),)),
     "the dither": Variant(replaced=((steps, "dither", no_dither),)),
     "error diffusion": Variant(replaced=((steps, "feedback", no_feedback),)),
     "the choice of a rounding": Variant(
