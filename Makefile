@@ -6,7 +6,7 @@ STAMP  := $(VENV)/.installed
 FUZZ_SECONDS ?= 300
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo serve test lint perf asan crash fuzz screenshots clean
+.PHONY: help install demo serve cluster test lint perf asan crash fuzz screenshots clean
 
 help:  ## show this list
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-11s %s\n", $$1, $$2}'
@@ -23,6 +23,9 @@ demo: $(STAMP)  ## stream a real data set through PosteriorHash, watch mAP rise,
 
 serve: $(STAMP)  ## a table of unlabelled images and the page to teach it, at http://127.0.0.1:8000/
 	$(BIN)/hashstream serve serve-tables --demo --open
+
+cluster: $(STAMP)  ## two shards on this machine, killed and taught while they are searched; a picture (two minutes)
+	$(BIN)/hashstream cluster demo --out cluster-output
 
 test: lint  ## lint, types, tests, doctests, the examples of README and docs
 	$(BIN)/python -m pytest -q --numprocesses auto --dist worksteal
@@ -46,9 +49,10 @@ perf: $(STAMP)  ## speed, as ratios to the literal equations, matrix products, f
 asan: $(STAMP)  ## run the kernels' tests under AddressSanitizer and UndefinedBehaviorSanitizer
 	$(BIN)/python tests/run_asan.py
 
-crash: $(STAMP)  ## kill, interrupt and fork tables and services, simulate power loss, damage files (some minutes)
+crash: $(STAMP)  ## kill, interrupt and fork tables, services and clusters, simulate power loss, damage files (half an hour)
 	$(BIN)/python tests/run_crash.py
 	$(BIN)/python tests/run_serve_crash.py --kills 20
+	$(BIN)/python tests/run_cluster_crash.py
 
 screenshots: $(STAMP)  ## pictures of the page for the docs (needs Chromium)
 	$(BIN)/python -m tests.serve.screenshots --out docs/results/serve
@@ -58,5 +62,5 @@ fuzz: $(STAMP)  ## mutate files and folders for FUZZ_SECONDS (300), and send 10,
 	$(BIN)/python tests/run_schema_fuzz.py --cases 10000
 
 clean:  ## remove the virtual environment and all build products
-	rm -rf $(VENV) build *.egg-info src/*.egg-info demo-output serve-tables
+	rm -rf $(VENV) build *.egg-info src/*.egg-info demo-output cluster-output serve-tables
 	rm -f src/hashstream/_native/_kernels*.so

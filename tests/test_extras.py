@@ -28,6 +28,8 @@ EXTRAS = (
     "uvicorn",
     "pydantic",
     "prometheus_client",
+    "ray",
+    "pymilvus",
 )
 
 BLOCK = """

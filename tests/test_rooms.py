@@ -26,6 +26,7 @@ ORDER = [
     "__main__",
     "cli",
     "demo",
+    "scale",
     "serve",
     "paper",
     "checks",

@@ -18,7 +18,6 @@ INSTEAD = {
     r"(?:functions|world|cost|code|codes|model|state|version) of now": "current",
     r"seats?": "sample",
     r"witness(?:es)?": "commit marker",
-    r"manifests?": "database",
     r"ledgers?": "segments",
     r"upkeep": "compact, snapshot",
     r"lineup": "contestants",
@@ -32,10 +31,15 @@ RESERVOIR = r"reservoirs?"
 OF_MIHASH = re.compile(r"mihash|mutual_information|^docs/methods\.md$")
 """Files that speak of MIHash's reservoir by the paper's name."""
 
+MANIFEST = r"manifests?"
+OF_EXPORTS = re.compile(r"export|restore|milvus|^docs/architecture\.md$|/table/(table|__init__)\.py$")
+"""Files that speak of the manifest of an export."""
+
 
 def old_words(text: str, name: str) -> list[str]:
     """Every old word of a text, as a sentence with file and line. name : path of the file, relative to the root."""
     instead = INSTEAD if OF_MIHASH.search(name) else {**INSTEAD, RESERVOIR: "sample"}
+    instead = instead if OF_EXPORTS.search(name) else {**instead, MANIFEST: "database"}
     return [
         f"{name}:{number}: {found[0]!r}, say {word!r}"
         for number, line in enumerate(text.splitlines(), 1)
@@ -105,6 +109,12 @@ def test_the_reservoir_is_a_word_of_mihash() -> None:
     line = "x enters the reservoir"
     assert not old_words(line, "src/hashstream/hashers/mihash.py")
     assert old_words(line, "src/hashstream/hashers/okh.py")
+
+
+def test_the_manifest_is_a_word_of_exports() -> None:
+    line = "the manifest names every file"
+    assert not old_words(line, "src/hashstream/table/export/manifest.py")
+    assert old_words(line, "src/hashstream/table/reading.py")
 
 
 def test_a_riddle_is_found() -> None:
