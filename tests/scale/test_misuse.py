@@ -156,3 +156,28 @@ def test_a_missing_model_is_said(tmp_path: Path) -> None:
         model.unlink()
     with opened(tmp_path / "c") as cluster, pytest.raises(ClusterError, match="safetensors is missing"):
         cluster.ingest([3], X[2:3], Y[2:3])
+
+
+def test_a_file_that_was_changed_in_its_middle_is_another_part(tmp_path: Path) -> None:
+    file = tmp_path / "rows.npy"
+    rows = RNG.normal(size=(60_000, 12)).astype(np.float32)
+    np.save(file, rows)
+    with opened(tmp_path / "c") as cluster:
+        cluster.feed([file], batch=30_000)
+        rows[30_000] += 1
+        np.save(file, rows)
+        assert cluster.feed([file], batch=30_000, force=True).parts == 1
+        items = cluster.get([30_000])
+        assert items.features is not None
+        assert np.array_equal(items.features[0], rows[30_000])
+
+
+def test_folders_of_shards_that_were_exchanged(tmp_path: Path) -> None:
+    with opened(tmp_path / "c", shards=2) as cluster:
+        cluster.ingest(np.arange(100), X[:100], Y[:100])
+    shards = tmp_path / "c" / "shards"
+    (shards / "0000").rename(shards / "x")
+    (shards / "0001").rename(shards / "0000")
+    (shards / "x").rename(shards / "0001")
+    with opened(tmp_path / "c") as cluster, pytest.raises(ClusterError, match="exchanged"):
+        cluster.search(X[:2], 3)

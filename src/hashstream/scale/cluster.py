@@ -199,8 +199,8 @@ class Cluster(Readable):
         part that all shards have is skipped. So the same call again, after anything was killed, goes on; and an old
         part that is fed again changes nothing that is newer.
 
-        parts : files as `HashTable.ingest_files` takes them, known by their names as given, by size and both ends of
-            their content, and by the columns that are read; and tuples (ids, X) or (ids, X, y), each learned at once,
+        parts : files as `HashTable.ingest_files` takes them, known by their names as given, by a hash of their
+            content, and by the columns that are read; and tuples (ids, X) or (ids, X, y), each learned at once,
             known by `name`, their place and their content. A `RowSource` that is not named by its file is known by the
             number of its rows only.
         learn : False stores rows of files without their labels. batch : rows of a file that are learned at a time.

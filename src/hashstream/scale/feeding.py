@@ -26,8 +26,6 @@ from hashstream.table.state.ids import kind_of
 
 __all__ = ["Batch", "Fed", "Feed", "file_mark"]
 
-ENDS = 1 << 20  # bytes at both ends of a file by which its content is recognised
-
 Batch = tuple[Any, ...]
 """(ids, X) or (ids, X, y)."""
 
@@ -211,12 +209,7 @@ def file_name(file: str | Path | RowSource) -> str:
 
 
 def file_mark(path: Path) -> str:
-    """A file's content in short: its size, and a hash of its first and last megabyte."""
-    size = path.stat().st_size
-    content = hashlib.blake2b(digest_size=12)
+    """A file's content in short: its size, and a hash of all of it."""
     with path.open("rb") as file:
-        content.update(file.read(ENDS))
-        if size > 2 * ENDS:
-            file.seek(-ENDS, os.SEEK_END)
-        content.update(file.read(ENDS))
-    return f"{size} {content.hexdigest()}"
+        content = hashlib.file_digest(file, lambda: hashlib.blake2b(digest_size=12))
+    return f"{path.stat().st_size} {content.hexdigest()}"

@@ -37,7 +37,7 @@ class Members:
         self.shards: list[Actor] = [
             engine.actor(
                 Shard,
-                (str(path), number, per_node),
+                (str(path), number, config.shards, per_node),
                 name=f"{config.id}-shard-{number:04d}" if detached else f"shard {number}",
                 node=config.node_of(number),
                 detached=detached,

@@ -23,6 +23,7 @@ from hashstream.hashers.serialization import from_bytes
 from hashstream.scale.errors import ClusterError, ShardMissing
 from hashstream.scale.merging import Found, FoundWithin, Listed, columns_of
 from hashstream.scale.models import Models, Publication
+from hashstream.scale.partition import shard_of
 from hashstream.table.errors import TableLocked
 from hashstream.table.rescoring import Metric, distances_to
 from hashstream.table.results import Codes, Items
@@ -31,7 +32,8 @@ from hashstream.table.table import HashTable
 
 __all__ = ["Shard", "open_patiently", "shard_folder"]
 
-PATIENCE = 20.0  # seconds in which a process that was killed has to release its lock
+SOME = 64  # items by which a shard is recognised
+PATIENCE = 10.0  # seconds in which a process that was killed has to release its lock
 
 
 def shard_folder(path: str | os.PathLike[str], number: int) -> Path:
@@ -54,7 +56,8 @@ def open_patiently(folder: Path) -> HashTable:
 class Shard:
     """The items of a cluster whose ids hash to one number.
 
-    path : of the cluster. per_node : shards that share the cores of a machine; None where this is not a process of its
+    path : of the cluster. shards : their number.
+    per_node : shards that share the cores of a machine; None where this is not a process of its
     own.
     """
 
@@ -67,11 +70,11 @@ class Shard:
     )  # fmt: skip
     """Methods that do not write, and may run beside others."""
 
-    def __init__(self, path: str, number: int, per_node: int | None = None) -> None:
+    def __init__(self, path: str, number: int, shards: int, per_node: int | None = None) -> None:
         if per_node is not None:
             share_cores(per_node)
             threadpool_limits(cores())
-        self._path, self._number = Path(path), number
+        self._path, self._number, self._shards = Path(path), number, shards
         self._folder = shard_folder(path, number)
         self._note = self._folder.with_name(f"{self._folder.name}.restored")  # says from where
         self._models = Models(self._path)
@@ -99,13 +102,27 @@ class Shard:
                         "with it. Restore it from a snapshot (Cluster.restore), or bring its disk back"
                     )
                 table = open_patiently(self._folder)
-                current = self._models.current()
-                if current is not None and (table.version is None or table.version < current.version):
-                    table.adopt(self._models.load(current), 0)
-                if current is not None:
-                    self._compare = current.compare
+                try:
+                    self._begin(table)
+                except BaseException:
+                    table.close()
+                    raise
                 self._table = table
             return self._table
+
+    def _begin(self, table: HashTable) -> None:
+        """Compare a table that was opened with its number, and take over what was published since."""
+        ids = table.ids(limit=SOME)
+        if len(ids) and (shard_of(ids, self._shards) != self._number).any():
+            raise ClusterError(
+                f"{self._folder} does not hold shard {self._number} of {self._shards}: folders of shards were "
+                "exchanged, or cluster.json was altered. Bring each disk back to its place"
+            )
+        current = self._models.current()
+        if current is not None and (table.version is None or table.version < current.version):
+            table.adopt(self._models.load(current), 0)
+        if current is not None:
+            self._compare = current.compare
 
     # ---- writing
 
