@@ -6,6 +6,9 @@ STAMP  := $(VENV)/.installed
 FUZZ_SECONDS ?= 300
 
 .DEFAULT_GOAL := help
+# One more than cores: tests that start servers and clusters wait for them.
+PROCESSES ?= $(shell expr $$(getconf _NPROCESSORS_ONLN 2>/dev/null || echo 1) + 1)
+
 .PHONY: help install demo serve cluster test lint perf asan crash fuzz screenshots clean
 
 help:  ## show this list
@@ -28,7 +31,7 @@ cluster: $(STAMP)  ## two shards on this machine, killed and taught while they a
 	$(BIN)/hashstream cluster demo --out cluster-output
 
 test: lint  ## lint, types, tests, doctests, the examples of README and docs
-	$(BIN)/python -m pytest -q --numprocesses auto --dist worksteal
+	$(BIN)/python -m pytest -q --numprocesses $(PROCESSES) --dist worksteal
 
 lint: $(STAMP)  ## ruff and mypy
 	$(BIN)/ruff check .

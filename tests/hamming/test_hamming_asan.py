@@ -29,7 +29,7 @@ def test_no_access_out_of_bounds():
             str(RUNNER),
             *(str(Path(__file__).parent / name) for name in names),
             "-k",
-            "every_width or searches or function and clustered or any_length or places",
+            "every_width or any_length or places",
         ],
         capture_output=True,
         text=True,

@@ -64,7 +64,7 @@ def test_a_cluster_from_its_creation_to_its_end(here: Path) -> None:
     said = cluster("create", "c", "--shards", 2, "--bits", 32, "--method", "FCOH")
     assert said == "c: an empty cluster, 2 shards, FCOH, 32 bits."
     assert cluster("create", "c", "--shards", 2, "--bits", 32, "--method", "FCOH") == said  # given again
-    assert "FCOH, 32 bits" in cluster("create", "c", "--bits", 16, code=2)
+    assert "created with FCOH" in cluster("create", "c", "--bits", 16, code=2)
 
     # Fed, and fed again: what one table has that ingested the same files.
     said = cluster("feed", "c", "a.npz", "b.npz", "--batch", 300)

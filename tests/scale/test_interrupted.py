@@ -60,9 +60,9 @@ def n_calls(folder: Path) -> int:
         return len(engine.calls)
 
 
-@pytest.mark.parametrize("first", [0, 3, 6])
+@pytest.mark.parametrize("first", [0])
 def test_a_driver_that_is_killed_at_any_call(tmp_path: Path, first: int) -> None:
-    """At every third call: the full set takes minutes."""
+    """At every ninth call: all of them take minutes."""
     with HashTable.open(None, hasher_of("FCOH"), policy="never") as table:
         program(table)
         total = n_calls(tmp_path / "whole")

@@ -12,7 +12,7 @@ from rich.progress import Progress
 
 from hashstream.cli.quiet import engine_hushed
 from hashstream.scale import Cluster, ClusterError
-from hashstream.table import HashTable
+from hashstream.table import HashTable, TableError
 
 __all__ = [
     "AddressOption", "ClusterFolder", "Known", "is_cluster", "lookup", "opened_cluster", "refreshed_cluster", "steps",
@@ -49,7 +49,7 @@ def opened_cluster(folder: Path, address: str | None, **options: Any) -> Iterato
         try:
             cluster = Cluster.open(folder, address=address, **options)
         except (ConnectionError, RuntimeError) as error:  # of ray.init
-            if address is None or isinstance(error, ClusterError):
+            if address is None or isinstance(error, TableError):
                 raise
             reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
             raise ClusterError(
