@@ -11,7 +11,6 @@ import typer
 from hashstream.cli.cluster_common import (
     AddressOption,
     ClusterFolder,
-    is_cluster,
     opened_cluster,
     refreshed_cluster,
     steps,
@@ -91,7 +90,6 @@ def create(
     with failing():
         if HashTable.exists(folder):
             raise ClusterError(f"{folder} is a table, not a cluster: choose another folder")
-        again = is_cluster(folder)
         name, cls = method_of(method, settings or [])
         hasher = cls(n_bits=bits, random_state=seed, **parse_settings(settings or [], {name: cls}))
         machines = None if nodes is None else [one.strip() for one in nodes.split(",") if one.strip()]
@@ -105,11 +103,7 @@ def create(
             publish_every=publish_every,
             durability=None if durability is None else durability.value,
         ) as cluster:
-            held, n = cluster.hasher, len(cluster)
-            if again and (type(held), held.n_bits) != (type(hasher), bits):
-                raise ClusterError(
-                    f"{folder} is a cluster already, of {type(held).__name__}, {held.n_bits} bits"
-                )
+            n = len(cluster)
             what = f"a cluster of {n:,} items" if n else "an empty cluster"
             say(f"{folder}: {what}, {shards} shards, {name}, {bits} bits.")
 

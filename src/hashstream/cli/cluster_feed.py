@@ -18,9 +18,11 @@ from hashstream.cli.table_common import (
     ERRORS,
     FeatureColumns,
     FieldOption,
+    Files,
     IdColumn,
     LabelColumn,
     NoHeader,
+    PayloadOption,
     Text,
     failing,
     open_source,
@@ -42,24 +44,13 @@ class Stopped(Exception):
 
 def feed(
     folder: ClusterFolder,
-    files: Annotated[
-        list[str],
-        typer.Argument(
-            metavar="FILE...",
-            help=".npy, .npz, .csv, .tsv or .parquet, or a name from `hashstream data list`.",
-        ),
-    ],
+    files: Files,
     address: AddressOption = None,
     id: IdColumn = None,
     label: LabelColumn = None,
     features: FeatureColumns = None,
     field: FieldOption = None,
-    payload: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--payload", metavar="COLUMN", help="A column that is stored in the payload; may be repeated."
-        ),
-    ] = None,
+    payload: PayloadOption = None,
     batch: Annotated[int, typer.Option(min=1, help="Rows that are learned at a time.")] = 1000,
     in_flight: Annotated[int, typer.Option(min=1, help="Batches that shards are storing at a time.")] = 4,
     refresh: Annotated[

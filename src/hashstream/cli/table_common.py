@@ -38,6 +38,22 @@ class Durability(StrEnum):
 
 
 Folder = Annotated[Path, typer.Argument(metavar="TABLE", help="The folder of the table, or of a cluster.")]
+Files = Annotated[
+    list[str],
+    typer.Argument(
+        metavar="FILE...",
+        help=".npy, .npz, .csv, .tsv or .parquet, or a name from `hashstream data list`.",
+    ),
+]
+PayloadOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--payload",
+        metavar="COLUMN",
+        help="A column that is stored in the payload of the items, or a pattern such as `meta_*`; '*' is all that are "
+        "nothing else. May be repeated.",
+    ),
+]
 IdColumn = Annotated[
     str | None,
     typer.Option(

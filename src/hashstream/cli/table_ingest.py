@@ -18,10 +18,12 @@ from hashstream.cli.table_common import (
     DurabilityOption,
     FeatureColumns,
     FieldOption,
+    Files,
     Folder,
     IdColumn,
     LabelColumn,
     NoHeader,
+    PayloadOption,
     PolicyOption,
     Text,
     failing,
@@ -41,26 +43,12 @@ __all__ = ["ingest"]
 
 def ingest(
     folder: Folder,
-    files: Annotated[
-        list[str],
-        typer.Argument(
-            metavar="FILE...",
-            help=".npy, .npz, .csv, .tsv or .parquet, or a name from `hashstream data list`.",
-        ),
-    ],
+    files: Files,
     id: IdColumn = None,
     label: LabelColumn = None,
     features: FeatureColumns = None,
     field: FieldOption = None,
-    payload: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--payload",
-            metavar="COLUMN",
-            help="A column that is stored in the payload of the items, or a pattern such as `meta_*`; '*' is all that "
-            "are nothing else. May be repeated.",
-        ),
-    ] = None,
+    payload: PayloadOption = None,
     batch: Annotated[
         int,
         typer.Option(min=1, help="Rows that are learned and made durable at a time: all of them or none."),
