@@ -10,11 +10,11 @@ from collections.abc import Iterator
 import pytest
 
 from hashstream.scale import ShardLost
-from hashstream.scale.engine import RayEngine
+from hashstream.scale.engine import RayEngine, Remote
 
 
 def test_a_stream_ends_with_its_actor(engine: RayEngine) -> None:
-    class Endless:
+    class Endless(Remote):
         reads = frozenset({"pids", "pid", "wrong"})
 
         def pids(self) -> Iterator[int]:

@@ -17,6 +17,7 @@ import numpy as np
 
 from hashstream.hashers.serialization import from_bytes, to_bytes
 from hashstream.scale.database import FEED_LOG, FeedLog, Part
+from hashstream.scale.engine import Remote
 from hashstream.scale.errors import ClusterError, ShardMissing
 from hashstream.scale.models import Models, Publication
 from hashstream.scale.shard import once, open_patiently
@@ -38,7 +39,7 @@ class Begun(NamedTuple):
     late: bool
 
 
-class Learner:
+class Learner(Remote):
     """Learns for all shards.
 
     path : of the cluster. publish_every : batches that are learned between two publications.

@@ -1,6 +1,6 @@
 """`Shard`: one part of a cluster's items, a `HashTable` in a process of its own.
 
-A plain class: Ray makes an actor of it. Ray may restart the process at any moment and repeat calls, so the constructor
+Ray makes an actor of it. Ray may restart the process at any moment and repeat calls, so the constructor
 takes small values only and never fails, and every write may be done twice.
 """
 
@@ -20,6 +20,7 @@ from threadpoolctl import threadpool_limits
 
 from hashstream._machine import cores, share_cores
 from hashstream.hashers.serialization import from_bytes
+from hashstream.scale.engine import Remote
 from hashstream.scale.errors import ClusterError, ShardMissing
 from hashstream.scale.merging import Found, FoundWithin, Listed, columns_of
 from hashstream.scale.models import Models, Publication
@@ -53,7 +54,7 @@ def open_patiently(folder: Path) -> HashTable:
             time.sleep(0.1)
 
 
-class Shard:
+class Shard(Remote):
     """The items of a cluster whose ids hash to one number.
 
     path : of the cluster. shards : their number.
@@ -68,7 +69,7 @@ class Shard:
             "sequences",
         }
     )  # fmt: skip
-    """Methods that do not write, and may run beside others."""
+    small = frozenset({"search", "search_radius", "score"})
 
     def __init__(self, path: str, number: int, shards: int, per_node: int | None = None) -> None:
         if per_node is not None:
