@@ -5,10 +5,12 @@ from __future__ import annotations
 
 import os
 import tempfile
+import time
 from contextlib import ExitStack
 from pathlib import Path
 
 import numpy as np
+import pymilvus
 from rich.progress import Progress
 from tests.scale.milvus_server import VARIABLE, started
 
@@ -19,6 +21,27 @@ from hashstream.scale.milvus import MilvusExport
 from hashstream.scale.milvus_reader import MilvusReader
 
 BATCH = 100
+NAME = "perf"
+PATIENCE = 300.0  # seconds
+
+
+def wait_until_indexed(uri: str, name: str, n: int) -> None:
+    """Wait until all codes are in sealed segments that are indexed and loaded: others are searched row by row, and a
+    comparison with them would not be fair. TimeoutError after some minutes."""
+    client, start = pymilvus.MilvusClient(uri), time.perf_counter()
+    while True:
+        sealed = sum(one.num_rows for one in client.list_loaded_segments(name) if one.state_name == "Sealed")
+        indexed = client.describe_index(name, "code")["indexed_rows"]
+        waited = time.perf_counter() - start
+        if sealed == indexed == n:
+            break
+        if waited > PATIENCE:
+            raise TimeoutError(
+                f"after {waited:.0f} s, {sealed:,} codes of {n:,} are sealed, {indexed:,} indexed"
+            )
+        time.sleep(0.5)
+    client.close()
+    console.print(f"Milvus: {n:,} codes in sealed segments, indexed; waited {waited:.0f} s")
 
 
 def ratios(folder: Path, n: int, quick: bool) -> list[Ratio]:
@@ -32,11 +55,12 @@ def ratios(folder: Path, n: int, quick: bool) -> list[Ratio]:
                 tempfile.TemporaryDirectory(prefix="hs-milvus-", ignore_cleanup_errors=True)
             )
             uri = stack.enter_context(started(Path(data)))
-        export = stack.enter_context(MilvusExport(uri, "perf", models=models))
+        export = stack.enter_context(MilvusExport(uri, NAME, models=models))
         with Progress(console=console, transient=True) as bar:
             task = bar.add_task(f"Milvus, {n:,} items", total=n)
-            export.move(cluster, lambda done: bar.update(task, completed=done))
-        reader = stack.enter_context(MilvusReader(uri, "perf", models=models, consistency="Bounded"))
+            version = export.move(cluster, lambda done: bar.update(task, completed=done)).version
+        wait_until_indexed(uri, f"{NAME}__v{version:012d}", n)
+        reader = stack.enter_context(MilvusReader(uri, NAME, models=models, consistency="Bounded"))
         Q = queries(BATCH, D)
         differ = float((cluster.search(Q, K).distances != reader.search(Q, K).distances).sum())
         times = in_turn(

@@ -98,6 +98,18 @@ def test_a_table_is_moved_there_and_on(milvus_uri: str, name: str, tmp_path: Pat
         export.verify(table)
 
 
+def test_exported_codes_are_sealed(milvus_uri: str, name: str, tmp_path: Path) -> None:  # noqa: F811
+    """Milvus indexes sealed segments only."""
+    import pymilvus
+
+    with table_of(tmp_path, range(200)) as table, MilvusExport(milvus_uri, name, tmp_path / "m") as export:
+        filled = export.export(table)
+        client = pymilvus.MilvusClient(milvus_uri)
+        segments = client.list_persistent_segments(f"{name}__v{filled.version:012d}")
+        assert [(one.num_rows, one.state_name) for one in segments] == [(200, "Flushed")]
+        client.close()
+
+
 def test_an_export_is_moved_there_with_ids_of_text(milvus_uri: str, name: str, tmp_path: Path) -> None:  # noqa: F811
     ids = [*ODD, *(f"item {i}" for i in range(100))]
     with table_of(tmp_path, ids) as table:

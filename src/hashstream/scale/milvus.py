@@ -29,6 +29,7 @@ from hashstream.table.state.ids import as_ids, kind_of, repeated
 __all__ = ["Filled", "Found", "MilvusError", "MilvusExport", "MilvusReader"]
 
 ROWS = 5_000  # of a request
+SEALING = 600.0  # seconds in which Milvus has to write what it was given
 MOST_TEXT = 65_535  # bytes of an id
 LEAST, MOST = -(1 << 63), (1 << 63) - 1  # the latter is an id that Milvus 2.3 stores and never returns
 MODULUS = 1 << 64
@@ -85,8 +86,9 @@ class MilvusExport:
         return filled
 
     def export(self, source: Source, progress: Callable[[int], None] | None = None) -> Filled:
-        """Write all codes of a source to the collection of its current version, which is created if it is not there.
-        Readers do not see it before `switch`.
+        """Write all codes of a source to the collection of its current version, which is created if it is not there,
+        and have Milvus seal its segments: it indexes sealed ones only, and searches others many times slower. Readers
+        do not see the collection before `switch`.
 
         ValueError where items have codes of older versions: `table.refresh()` first. progress : called with the number
         of items so far.
@@ -113,6 +115,7 @@ class MilvusExport:
                 progress(count)
         if collection is None:
             raise ValueError("there is nothing to export: the table has no items")
+        self._seal(collection)
         return Filled(encoder.version, digest, count, total % MODULUS)
 
     def verify(self, expected: Source | Filled) -> Filled:
@@ -251,6 +254,10 @@ class MilvusExport:
             ]
             with self._server.asking():
                 self._server.client.upsert(collection.name, rows)
+
+    def _seal(self, collection: Collection) -> None:
+        with self._server.asking():
+            self._server.client.flush(collection.name, timeout=SEALING)
 
     def _count(self, collection: Collection) -> int:
         with self._server.asking():
