@@ -10,13 +10,13 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import numpy as np
-import pymilvus
 from rich.progress import Progress
 from tests.scale.milvus_server import VARIABLE, started
 
 from benchmarks.harness import Ratio, console, in_turn
 from benchmarks.scale_search import D
 from benchmarks.scale_world import K, filled_cluster, queries
+from hashstream._extras import require
 from hashstream.scale.milvus import MilvusExport
 from hashstream.scale.milvus_reader import MilvusReader
 
@@ -28,7 +28,7 @@ PATIENCE = 300.0  # seconds
 def wait_until_indexed(uri: str, name: str, n: int) -> None:
     """Wait until all codes are in sealed segments that are indexed and loaded: others are searched row by row, and a
     comparison with them would not be fair. TimeoutError after some minutes."""
-    client, start = pymilvus.MilvusClient(uri), time.perf_counter()
+    client, start = require("pymilvus", "milvus").MilvusClient(uri), time.perf_counter()
     while True:
         sealed = sum(one.num_rows for one in client.list_loaded_segments(name) if one.state_name == "Sealed")
         indexed = client.describe_index(name, "code")["indexed_rows"]

@@ -19,8 +19,9 @@ from typer.testing import CliRunner
 
 import hashstream as hs
 from hashstream import cli, hamming
-from hashstream.scale.milvus import MilvusError, MilvusExport, MilvusReader, check_ids
+from hashstream.scale.milvus import MilvusError, MilvusExport, MilvusReader
 from hashstream.scale.milvus_collections import Collection, Functions
+from hashstream.scale.milvus_rows import check_ids
 from hashstream.table import Exported, HashTable
 
 D = 6
@@ -220,9 +221,11 @@ def test_ids_that_milvus_cannot_hold() -> None:
 
 
 def test_names() -> None:
-    for name in ("", "1", "a b", "a__v1", "ä"):
-        with pytest.raises(ValueError, match="name must be"):
-            MilvusReader("http://127.0.0.1:1", name, ".")
+    names: list[Any] = ["", "1", "a b", "a__v1", "ä", None, 5, b"a", ["a"]]
+    for name in names:
+        for kind in (MilvusReader, MilvusExport):
+            with pytest.raises(ValueError, match="name must be"):
+                kind("http://127.0.0.1:1", name, ".")
 
 
 def test_functions_are_found_by_their_digest(tmp_path: Path) -> None:

@@ -98,7 +98,7 @@ def export(
     address: AddressOption = None,
     switch: Annotated[bool, typer.Option("--switch", help="Let readers use them at once.")] = False,
 ) -> None:
-    """Write all codes to the collection of their version, and verify them by reading them back.
+    """Write all codes to the collection of their version, read them back, and write again what has changed meanwhile.
 
     Readers do not see them before `hashstream milvus switch`. Interrupted, the same command may be given again.
     """
@@ -106,11 +106,11 @@ def export(
         start = time.perf_counter()
         with work_bar() as bar:
             task = bar.add_task(name, total=len(source), note="")
-            filled = target.export(
+            exported = target.export(
                 source, lambda count: bar.update(task, completed=count, note=f"{count:,} items")
             )
         with console.status("reading them back"):
-            target.verify(filled)
+            filled = target.settle(source, exported)
         say(
             f"{filled.count:,} items of version {filled.version} in {seconds(time.perf_counter() - start)}; read back, "
             f"with digest {filled.digest:016x}."

@@ -1,47 +1,29 @@
 """Codes in Milvus: exported from a table, verified, switched to, and searched without ever mixing versions.
 
 Each version of the hash functions has a collection of its own. `MilvusExport.move` fills that of the current version,
-reads it back, and only then lets an alias lead to it. `MilvusReader` resolves the alias first, encodes its queries by
-the functions of just that collection, and searches it by its own name: searched through the alias, codes of two
-versions would be compared while it is switched.
+compares it with the table, and only then lets an alias lead to it. `MilvusReader` resolves the alias first, encodes its
+queries by the functions of just that collection, and searches it by its own name: searched through the alias, codes of
+two versions would be compared while it is switched.
 """
 
 from __future__ import annotations
 
-import json
 import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Protocol, Self
+from typing import Self
 
-import numpy as np
 from numpy.typing import ArrayLike
 
-from hashstream.hashers import OnlineHasher
 from hashstream.hashers.serialization import encoder_digest
 from hashstream.scale.milvus_collections import Collection, Functions, MilvusError, Server
 from hashstream.scale.milvus_reader import Found, MilvusReader
-from hashstream.table.digests import digest_of
-from hashstream.table.results import Codes
+from hashstream.scale.milvus_rows import Rows, check_ids
+from hashstream.scale.milvus_settling import Copied, Source, Total, codes_of, settle
 from hashstream.table.state.ids import as_ids, kind_of, repeated
 
 __all__ = ["Filled", "Found", "MilvusError", "MilvusExport", "MilvusReader"]
-
-ROWS = 5_000  # of a request
-SEALING = 600.0  # seconds in which Milvus has to write what it was given
-MOST_TEXT = 65_535  # bytes of an id
-LEAST, MOST = -(1 << 63), (1 << 63) - 1  # the latter is an id that Milvus 2.3 stores and never returns
-MODULUS = 1 << 64
-
-
-class Source(Protocol):
-    """A table, an export of one (`hashstream.table.Exported`), or anything else that has these."""
-
-    @property
-    def hasher(self) -> OnlineHasher: ...
-
-    def codes(self) -> Iterator[Codes]: ...
 
 
 @dataclass(frozen=True)
@@ -75,13 +57,16 @@ class MilvusExport:
         self._server = Server(uri, name, token=token, timeout=timeout)
         self._functions = Functions(models)
         self._switched: float | None = None  # when this object has
+        self._copied = Copied()
 
     # ---- moving to a version
 
     def move(self, source: Source, progress: Callable[[int], None] | None = None) -> Filled:
-        """Export the codes of a source, verify them, and switch to them."""
-        filled = self.export(source, progress)
-        self.verify(filled)
+        """Export the codes of a source, `settle` them, and switch to them.
+
+        Items may be added and removed meanwhile, first in the source and then here.
+        """
+        filled = self.settle(source, self.export(source, progress))
         self.switch(filled.version)
         return filled
 
@@ -97,34 +82,51 @@ class MilvusExport:
         if not hasattr(hasher, "n_seen_"):
             raise ValueError("there is nothing to export: no item was stored yet")
         encoder = hasher.encoder()
-        digest, collection, count, total = encoder_digest(encoder), None, 0, 0
-        for piece in source.codes():
-            if piece.version != encoder.version:
-                raise ValueError(
-                    f"items have codes of version {piece.version}, but the current version is {encoder.version}: "
-                    "re-encode them first (table.refresh(), or `hashstream table refresh`)"
-                )
+        digest, rows, total, self._copied = encoder_digest(encoder), None, Total(), Copied()
+        for piece in codes_of(source, encoder.version):
             ids = check_ids(piece.ids)
-            if collection is None:
+            if rows is None:
                 self._functions.save(hasher)
-                collection = self._server.create(encoder.version, digest, encoder.n_bits, kind_of(ids))
-            self._upsert(collection, ids, piece.codes)
-            count += len(ids)
-            total += digest_of(ids, piece.codes, piece.version)
+                rows = self._rows(self._server.create(encoder.version, digest, encoder.n_bits, kind_of(ids)))
+            self._copied.note(rows.collection, ids)
+            rows.upsert(ids, piece.codes)
+            total.add(piece)
             if progress is not None:
-                progress(count)
-        if collection is None:
+                progress(total.count)
+        if rows is None:
             raise ValueError("there is nothing to export: the table has no items")
-        self._seal(collection)
-        return Filled(encoder.version, digest, count, total % MODULUS)
+        rows.seal()
+        return Filled(encoder.version, digest, total.count, total.digest)
+
+    def settle(self, source: Source, exported: Filled) -> Filled:
+        """Compare every code with a source from which `export` has written them, and write again what has changed
+        meanwhile, until they agree.
+
+        An item that is replaced while it is exported may get its older code after its newer one. This finds it, and one
+        that was removed and is back; so call it before `switch`. MilvusError where they do not agree: when items
+        change all the time, or there are some that neither the source has nor this object has exported. Returns what
+        the source had last. Needs 24 bytes of memory per item. exported : what `export` has returned.
+        """
+        version, encoder = exported.version, source.hasher.encoder()
+        if (encoder.version, encoder_digest(encoder)) != (version, exported.encoder):
+            raise MilvusError(
+                f"the source has learned since it was exported: its functions are of version {encoder.version}, not "
+                f"{version}. Nothing was switched: export again while nothing is learned"
+            )
+        collection = self._at(version)
+        total = settle(self._rows(collection), source, self._copied)
+        return Filled(collection.version, collection.encoder, total.count, total.digest)
 
     def verify(self, expected: Source | Filled) -> Filled:
         """Read a collection back, and compare its count and digest with those of a source; MilvusError where they
         differ. expected : a source, or what `export` has returned."""
-        wanted = expected if isinstance(expected, Filled) else _summed(expected)
-        collection = self._at(wanted.version)
-        counted, found = self._count(collection), self._read_back(collection)
-        if collection.encoder != wanted.encoder or (counted, found) != (wanted.count, wanted):
+        wanted = expected if isinstance(expected, Filled) else summed(expected)
+        rows = self._rows(collection := self._at(wanted.version))
+        counted, total = rows.count(), Total()
+        for piece in rows.pieces():
+            total.add(piece)
+        found = Filled(collection.version, collection.encoder, total.count, total.digest)
+        if (counted, found) != (wanted.count, wanted):
             raise MilvusError(
                 f"{collection.name} has {counted:,} items, of which {found.count:,} were read with digest "
                 f"{found.digest:016x}, but there should be {wanted.count:,} with digest {wanted.digest:016x}: export "
@@ -197,7 +199,8 @@ class MilvusExport:
         """Store items, by their features (n, d), in the current collection and in every newer one, each encoded by its
         own functions; an id that is there is replaced. Returns the versions.
 
-        Add items to the table first: what it has when it is exported is what a verified collection has.
+        Add items to the table first: what it has when it is exported is what a verified collection has. Calls with
+        the same id have to come in the order in which the table got them.
         """
         known = check_ids(as_ids(ids))
         if twice := repeated(known):
@@ -206,17 +209,15 @@ class MilvusExport:
         for one, codes in encoded:
             if len(codes) != len(known):
                 raise ValueError(f"there are {len(known)} ids, but X has {len(codes)} rows")
-            self._upsert(one, known, codes)
+            self._rows(one).upsert(known, codes)
         return [one.version for one, _ in encoded]
 
     def remove(self, ids: ArrayLike) -> list[int]:
-        """Remove items from the current collection and every newer one; ids that are not there do not matter. Returns
-        the versions."""
+        """Remove items from the current collection and every newer one, after they were removed from the table; ids
+        that are not there do not matter. Returns the versions."""
         known, collections = as_ids(ids), self._written()
         for one in collections:
-            for start in range(0, len(known), ROWS):
-                with self._server.asking():
-                    self._server.client.delete(one.name, filter=_among(known[start : start + ROWS]))
+            self._rows(one).remove(known)
         return [one.version for one in collections]
 
     def versions(self) -> dict[int, bool]:
@@ -234,6 +235,9 @@ class MilvusExport:
             )
         return [one for one in every if one.version >= least]
 
+    def _rows(self, collection: Collection) -> Rows:
+        return Rows(self._server, collection)
+
     def _at(self, version: int) -> Collection:
         found = self._server.find(self._server.collection_name(version))
         if found is None:
@@ -241,52 +245,6 @@ class MilvusExport:
                 f"there is no collection {self._server.collection_name(version)} at {self._server.uri}: export it first"
             )
         return found
-
-    # ---- rows
-
-    def _upsert(self, collection: Collection, ids: np.ndarray, codes: np.ndarray) -> None:
-        """Never `insert`, which stores an id that is there a second time."""
-        for start in range(0, len(ids), ROWS):
-            some = slice(start, start + ROWS)
-            rows = [
-                {"id": one, "code": code.tobytes()}
-                for one, code in zip(ids[some].tolist(), codes[some], strict=True)
-            ]
-            with self._server.asking():
-                self._server.client.upsert(collection.name, rows)
-
-    def _seal(self, collection: Collection) -> None:
-        with self._server.asking():
-            self._server.client.flush(collection.name, timeout=SEALING)
-
-    def _count(self, collection: Collection) -> int:
-        with self._server.asking():
-            found = self._server.client.query(
-                collection.name, filter="", output_fields=["count(*)"], consistency_level="Strong"
-            )
-        return int(found[0]["count(*)"])
-
-    def _read_back(self, collection: Collection) -> Filled:
-        """The count and digest of all rows, read in the order of ids: the client's own iterator does not end with some
-        ids of text."""
-        after, count, total = "", 0, 0
-        while True:
-            with self._server.asking():
-                rows = self._server.client.query(
-                    collection.name,
-                    filter=after,
-                    limit=ROWS,
-                    output_fields=["id", "code"],
-                    consistency_level="Strong",
-                )
-            if not rows:
-                break
-            ids = as_ids([row["id"] for row in rows])
-            codes = np.frombuffer(b"".join(row["code"][0] for row in rows), np.uint8).reshape(len(ids), -1)
-            count += len(ids)
-            total += digest_of(ids, codes, collection.version)
-            after = _after(ids)
-        return Filled(collection.version, collection.encoder, count, total % MODULUS)
 
     def close(self) -> None:
         """Close the connection."""
@@ -299,40 +257,9 @@ class MilvusExport:
         self.close()
 
 
-def check_ids(ids: np.ndarray) -> np.ndarray:
-    """Ids that Milvus can hold: the same ones; ValueError names one that it cannot."""
-    if kind_of(ids) == "int":
-        if len(ids) and int(ids.max()) == MOST:
-            raise ValueError(f"the id {MOST} cannot be exported: Milvus stores it, and does not return it")
-        return ids
-    for one in ids:
-        if len(one.encode()) > MOST_TEXT:
-            raise ValueError(
-                f"the id {one[:40]!r}... cannot be exported: Milvus takes {MOST_TEXT:,} bytes of text"
-            )
-    return ids
-
-
-def _among(ids: np.ndarray) -> str:
-    """The filter for rows with these ids; the client's own quotes no text."""
-    known = ids.tolist()
-    if kind_of(ids) == "int" and LEAST in known:  # which cannot be written in a filter
-        return f"id < {LEAST + 1} or id in {[one for one in known if one != LEAST]}"
-    return f"id in [{', '.join(json.dumps(one, ensure_ascii=False) for one in known)}]"
-
-
-def _after(ids: np.ndarray) -> str:
-    """The filter for rows after the last of these, in the order of Milvus."""
-    if kind_of(ids) == "int":
-        return f"id >= {int(ids.max()) + 1}"
-    last: Any = max(ids.tolist(), key=str.encode)
-    return f"id > {json.dumps(last, ensure_ascii=False)}"
-
-
-def _summed(source: Source) -> Filled:
+def summed(source: Source) -> Filled:
     """Count and digest that the collection of a source should have."""
-    encoder, count, total = source.hasher.encoder(), 0, 0
+    encoder, total = source.hasher.encoder(), Total()
     for piece in source.codes():
-        count += len(piece.ids)
-        total += digest_of(piece.ids, piece.codes, piece.version)
-    return Filled(encoder.version, encoder_digest(encoder), count, total % MODULUS)
+        total.add(piece)
+    return Filled(encoder.version, encoder_digest(encoder), total.count, total.digest)

@@ -43,7 +43,7 @@ class Server:
     """A connection to Milvus, as this project uses it. name : the alias under which a table's codes are found."""
 
     def __init__(self, uri: str, name: str, *, token: str = "", timeout: float = 60.0) -> None:
-        if not NAME.fullmatch(name) or "__v" in name:
+        if not isinstance(name, str) or not NAME.fullmatch(name) or "__v" in name:
             raise ValueError(
                 f"name must be letters, digits and underscores, without '__v', as Milvus takes them, not {name!r}"
             )

@@ -13,7 +13,7 @@ from typing import Protocol
 
 import numpy as np
 
-__all__ = ["digest_of", "stable_hashes", "sum_of"]
+__all__ = ["digest_of", "item_hashes", "stable_hashes", "sum_of"]
 
 PIECE = 1 << 16  # items that are hashed at once, so that they stay in the cache
 MASK = (1 << 64) - 1
@@ -58,7 +58,7 @@ def digest_of(ids: np.ndarray, codes: np.ndarray, version: int) -> int:
         raise ValueError(f"there are {len(ids)} ids, but {len(codes)} codes")
     total = 0
     for start in range(0, len(ids), PIECE):
-        total += int(_hashes(ids[start : start + PIECE], codes[start : start + PIECE], version).sum())
+        total += int(item_hashes(ids[start : start + PIECE], codes[start : start + PIECE], version).sum())
     return total & MASK
 
 
@@ -67,7 +67,8 @@ def sum_of(pieces: Iterable[Piece]) -> int:
     return sum(digest_of(piece.ids, piece.codes, piece.version) for piece in pieces) & MASK
 
 
-def _hashes(ids: np.ndarray, codes: np.ndarray, version: int) -> np.ndarray:
+def item_hashes(ids: np.ndarray, codes: np.ndarray, version: int) -> np.ndarray:
+    """The hashes (n,) uint64 of items of one version, whose sum is their digest."""
     n, width = codes.shape
     words = np.zeros((n, -(-width // 8) * 8), np.uint8)  # shorter codes end in zeros
     words[:, :width] = codes
