@@ -347,7 +347,5 @@ def test_functions_are_published_every_few_batches(tmp_path: Path) -> None:
         assert len(set(versions)) == 3
         assert versions[0] == versions[1] == 1  # the first batch starts the functions
         assert len(cluster.stats().versions) == 3
-        models = sorted(path.name for path in (tmp_path / "cluster" / "models").iterdir())
-        assert [name.partition("-")[0] for name in models] == [
-            f"v{one:012d}" for one in sorted(set(versions))
-        ]
+        (model,) = (tmp_path / "cluster" / "models").iterdir()
+        assert model.name.startswith(f"v{versions[-1]:012d}-")

@@ -187,9 +187,9 @@ class Learner(Remote):
     def published(self) -> Publication | None:
         return self._models.current()
 
-    def model(self, publication: Publication) -> bytes:
-        """A published model."""
-        return self._models.read(publication)
+    def model(self, publication: Publication) -> tuple[Publication, bytes]:
+        """A published model, or the one that has replaced it."""
+        return self._models.newest(publication)
 
     def hasher(self) -> bytes:
         """The hasher with everything that it has learned, as `to_bytes` writes it."""

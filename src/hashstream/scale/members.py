@@ -104,7 +104,7 @@ class Members:
         known = None if again else self._pushed
         if publication is None or publication == known or (known and publication.version < known.version):
             return
-        raw = self.learn("model", publication)
+        publication, raw = self.learn("model", publication)  # or a newer one
         shared = self.engine.share(raw, len(raw))
         self.write("adopt", shared, publication, 0)
         self._pushed = publication

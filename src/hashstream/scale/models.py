@@ -1,15 +1,17 @@
-"""Published models: immutable files named by version and digest, and the name of the one that holds now."""
+"""Published models: immutable files named by version and digest, and the name of the one that holds now. Older ones are
+removed: shards load the current one only, and a snapshot has its own."""
 
 from __future__ import annotations
 
 import json
 import os
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from hashstream._files import atomic_path
 from hashstream.hashers import OnlineHasher
-from hashstream.hashers.serialization import encoder_digest, from_bytes, to_bytes
+from hashstream.hashers.serialization import encoder_digest, to_bytes
 from hashstream.scale.errors import ClusterError
 
 __all__ = ["Models", "Publication", "write_durably"]
@@ -33,7 +35,7 @@ class Models:
         self._models, self._current = folder / "models", folder / "current"
 
     def publish(self, hasher: OnlineHasher, compare: str) -> Publication:
-        """Write a model's file unless it is there, then name it in `current`."""
+        """Write a model's file unless it is there, name it in `current`, then remove all others."""
         encoder = hasher.encoder()
         name = f"v{encoder.version:012d}-{encoder_digest(encoder)}.safetensors"
         self._models.mkdir(exist_ok=True)
@@ -42,6 +44,10 @@ class Models:
             write_durably(path, to_bytes(hasher))
         publication = Publication(encoder.version, name, compare)
         write_durably(self._current, json.dumps(publication._asdict()).encode())
+        for old in self._models.glob("v*.safetensors*"):  # and what killed processes have left of some
+            if old.name != name:
+                with suppress(OSError):  # the next publication tries again
+                    old.unlink()
         return publication
 
     def current(self) -> Publication | None:
@@ -57,16 +63,23 @@ class Models:
             raise ClusterError(f"{self._current} is damaged: restore it from a snapshot ({error})") from error
         return publication
 
-    def read(self, publication: Publication) -> bytes:
-        """A model as `to_bytes` writes it."""
+    def newest(self, publication: Publication) -> tuple[Publication, bytes]:
+        """A model as `to_bytes` writes it; where it was replaced, and so removed, the one that holds now."""
+        while True:
+            try:
+                return publication, self._read(publication)
+            except ClusterError:
+                current = self.current()
+                if current is None or current == publication:
+                    raise
+                publication = current
+
+    def _read(self, publication: Publication) -> bytes:
         path = self._models / publication.name
         try:
             return path.read_bytes()
         except FileNotFoundError as error:
             raise ClusterError(f"{path} is missing: bring it back, or copy it from a snapshot") from error
-
-    def load(self, publication: Publication) -> OnlineHasher:
-        return from_bytes(self.read(publication), self._models / publication.name)
 
 
 def write_durably(path: Path, data: bytes) -> None:

@@ -121,7 +121,8 @@ class Shard(Remote):
             )
         current = self._models.current()
         if current is not None and (table.version is None or table.version < current.version):
-            table.adopt(self._models.load(current), 0)
+            current, raw = self._models.newest(current)
+            table.adopt(from_bytes(raw, self._path / "models" / current.name), 0)
         if current is not None:
             self._compare = current.compare
 
