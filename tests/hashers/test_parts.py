@@ -345,3 +345,20 @@ def test_mistakes_are_answered_with_a_sentence(tmp_path: Path) -> None:
         hs.fit_parts(hasher, cut(), map=lambda function, tasks: [])
     with pytest.raises(PartError, match="part 0, rows 0 to 2999: RidgeHash requires y"):
         hs.fit_parts(hasher, [(X, None)])
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        ("x.npz", "parts must be a list of parts, not 'x.npz'"),
+        (Path("x.npz"), "parts must be a list"),
+        (None, "parts must be a list of parts, not None"),
+        (["x.npz"], r"part 0 is 'x.npz': a part is .* FilePart.of\(path\)"),
+        ((np.ones((5, 2)), np.arange(5)), "part 0 is ndarray"),
+        ([(np.ones((5, 2)), np.arange(5)), None], "part 1 is NoneType"),
+        ([(1, 2, 3)], "part 0 is tuple"),
+    ],
+)
+def test_what_is_no_part_is_said(wrong: Any, said: str) -> None:
+    with pytest.raises(TypeError, match=said):
+        hs.fit_parts(hs.RidgeHash(n_bits=8, random_state=0), wrong)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import inspect
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,6 +13,7 @@ from tests.scale.pairs import X, Y, hasher_of
 
 from hashstream.datasets import open_rows
 from hashstream.scale import Cluster
+from hashstream.table import HashTable
 
 
 def test_a_file_that_is_read_by_other_columns_is_another_part(tmp_path: Path) -> None:
@@ -58,3 +61,45 @@ def test_an_opened_file_is_known_by_its_content(tmp_path: Path) -> None:
             assert cluster.feed([open_rows(file)]).parts == 1
             assert cluster.feed([open_rows(file)]).skipped == 1
         assert len(cluster) == 100
+
+
+@pytest.mark.parametrize("call", ["feed", "ingest_files"])
+@pytest.mark.parametrize("kind", [str, Path, open_rows])
+def test_a_single_file_is_a_list_of_one(tmp_path: Path, call: str, kind: Any) -> None:
+    file = tmp_path / "x.npz"
+    np.savez(file, id=np.arange(50), x=X[:50], y=Y[:50])
+    with Cluster.open(tmp_path / "cluster", hasher_of("FCOH"), shards=2, engine=LocalEngine()) as cluster:
+        assert getattr(cluster, call)(kind(file)).rows == 50
+        assert len(cluster) == 50
+        for wrong in (None, 5, b"x.npz"):
+            with pytest.raises(TypeError, match="must be a path or a list of paths"):
+                getattr(cluster, call)(wrong)
+
+
+def test_arguments_of_ingest_files_are_those_of_a_table(tmp_path: Path) -> None:
+    file = tmp_path / "x.csv"
+    rows = [",".join(map(str, [i, Y[i], *X[i], "note"])) for i in range(50)]
+    file.write_text("\n".join(rows))
+    given: dict[str, Any] = {
+        "id": "0", "label": "1", "features": ",".join(map(str, range(2, 66))), "payload": "*", "header": False,
+        "text": True, "dtype": np.float64, "batch": 20, "learn": True, "again": True, "first_id": 3, "refresh": True,
+        "progress": None, "resume": False,
+    }  # fmt: skip
+    names = set(inspect.signature(HashTable.ingest_files).parameters) - {"self", "files"}
+    assert given.keys() == names
+    with (
+        HashTable.open(None, hasher_of("FCOH"), policy="never") as table,
+        Cluster.open(
+            tmp_path / "cluster", hasher_of("FCOH"), policy="never", engine=LocalEngine()
+        ) as cluster,
+    ):
+        for store in (table, cluster):
+            assert store.ingest_files(file, **given).rows == 50
+            assert store.get(["7"]).labels == [str(Y[7])]
+        assert cluster.digest() == table.digest()
+        assert cluster.get(["7"]).payloads == table.get(["7"]).payloads
+        with pytest.raises(ValueError, match="resume skips rows"):
+            cluster.ingest_files(file, resume=True)
+        with pytest.raises(TypeError, match="unexpected keyword argument 'nonsense'"):
+            cluster.ingest_files(file, nonsense=True)  # type: ignore[call-arg, unused-ignore]
+        assert cluster.ingest_files(file, **{**given, "again": False}).known == 50

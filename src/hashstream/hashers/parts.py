@@ -155,7 +155,7 @@ def fit_parts(
         raise ValueError(
             "with work the hasher needs a random_state, so that the same call starts in the same way"
         )
-    every = _tasks(list(parts), names)
+    every = _tasks(_listed(parts), names)
     size = _rows_at_once(hasher) if rows is None else check_count("rows", rows, 1)
     start = _start(hasher, every, size)
     raw = to_bytes(start)
@@ -200,6 +200,20 @@ def check_can_merge(method: type[OnlineHasher]) -> None:
             f"{method.__name__} learns one row after the other: its learners cannot be merged. Use {able}, or learn "
             "the parts in turn by partial_fit"
         )
+
+
+def _listed(parts: Any) -> list[Any]:
+    """The parts; TypeError, before anything is learned, where one is none."""
+    can = "a part is a row source, a pair (X, y), or a function that returns one, as FilePart.of(path)"
+    if isinstance(parts, (str, bytes, os.PathLike)) or not isinstance(parts, Iterable):
+        raise TypeError(f"parts must be a list of parts, not {parts!r}: {can}")
+    every = list(parts)
+    for number, part in enumerate(every):
+        pair = isinstance(part, (tuple, list)) and len(part) == 2
+        if not (pair or callable(part) or hasattr(part, "pieces")):
+            what = repr(part) if isinstance(part, (str, os.PathLike)) else type(part).__name__
+            raise TypeError(f"part {number} is {what}: {can}")
+    return every
 
 
 def _tasks(parts: list[Any], names: Sequence[str] | None) -> list[Task]:

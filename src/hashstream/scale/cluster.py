@@ -17,7 +17,7 @@ from hashstream.scale.config import Config, check_seconds
 from hashstream.scale.creating import config_of, create
 from hashstream.scale.engine import Engine, RayEngine
 from hashstream.scale.errors import ClusterError
-from hashstream.scale.feeding import Batch, Fed, Feed
+from hashstream.scale.feeding import Fed, Feed, Parts
 from hashstream.scale.members import Members
 from hashstream.scale.merging import ClusterStats, merge_stats
 from hashstream.scale.models import Publication
@@ -176,7 +176,7 @@ class Cluster(Readable):
 
     def feed(
         self,
-        parts: Iterable[str | Path | RowSource | Batch],
+        parts: Parts,
         *,
         name: str = "batch",
         learn: bool = True,
@@ -222,18 +222,26 @@ class Cluster(Readable):
 
     def ingest_files(
         self,
-        files: Iterable[str | Path | RowSource],
+        files: str | Path | RowSource | Iterable[str | Path | RowSource],
         *,
         again: bool = False,
-        refresh: bool = True,
+        resume: bool = False,
+        refresh: bool | None = None,
         **more: Any,
     ) -> Tally:
-        """Ingest the rows of files, as `feed` does with the same arguments, then `refresh` and `flush`.
+        """Ingest the rows of files, as `feed` does with the same arguments, then `refresh`, by default where it learns,
+        and `flush`.
 
-        again : as `force` of `feed`. Returns how many rows were stored, and how many were known because their file is.
+        again : as `force` of `feed`. resume : refused, as a cluster knows files and not rows that were stored before.
+        Returns how many rows were stored, and how many were known because their file is.
         """
-        fed = self.feed(files, force=again, **more)
-        if refresh:
+        if resume:
+            raise ValueError(
+                "resume skips rows that are stored, one by one, which a cluster does not do: it skips files that were "
+                "fed, and the same call without resume goes on after an interruption"
+            )
+        fed = self.feed(files, force=bool(more.pop("force", again)), **more)
+        if more.get("learn", True) if refresh is None else refresh:
             self.refresh()
         self.flush()
         return Tally(new=fed.rows, known=fed.known)

@@ -21,13 +21,16 @@ from hashstream.scale.learner import Begun
 from hashstream.scale.members import Members
 from hashstream.scale.writing import Storer, numbers_of
 from hashstream.table.field_text import read_fields, read_payloads
-from hashstream.table.files import Progress, apart, check_file_rows, check_sources, open_source
+from hashstream.table.files import Progress, apart, check_file_rows, check_sources, listed, open_source
 from hashstream.table.state.ids import kind_of
 
-__all__ = ["Batch", "Fed", "Feed", "file_mark"]
+__all__ = ["Batch", "Fed", "Feed", "Parts", "file_mark"]
 
 Batch = tuple[Any, ...]
 """(ids, X) or (ids, X, y)."""
+
+Parts = str | Path | RowSource | Iterable[str | Path | RowSource | Batch]
+"""A file, or files and batches."""
 
 
 @dataclass
@@ -74,9 +77,10 @@ class Feed:
         self._sent: deque[_Sent] = deque()
         self.fed = Fed()
 
-    def run(self, parts: Iterable[str | Path | RowSource | Batch]) -> Fed:
+    def run(self, parts: Parts) -> Fed:
         """Feed all parts; returns when all shards have them."""
-        for at, part in enumerate(parts):
+        every: Iterable[str | Path | RowSource | Batch] = listed(parts)
+        for at, part in enumerate(every):
             if isinstance(part, (str, os.PathLike, RowSource)):
                 self._file(part)
             elif isinstance(part, (tuple, list)) and len(part) in (2, 3):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,7 +24,7 @@ from hashstream.table.field_text import read_fields, read_payloads
 from hashstream.table.results import Items
 from hashstream.table.state.labels import label_at
 
-__all__ = ["FileIngest", "Progress", "Tally", "check_file_rows", "check_sources", "open_source"]
+__all__ = ["FileIngest", "Progress", "Tally", "check_file_rows", "check_sources", "listed", "open_source"]
 
 
 @dataclass
@@ -189,6 +190,15 @@ class FileIngest:
         payloads = zip(held.payloads, given.payloads or nothing, strict=True)
         same[at] &= [json.dumps(a, sort_keys=True) == json.dumps(b, sort_keys=True) for a, b in payloads]
         return there, same
+
+
+def listed(files: Any) -> Iterable[Any]:
+    """Files as they are given; a single one, which would be read letter by letter, as a list of it."""
+    if isinstance(files, (str, os.PathLike, RowSource)):
+        return [files]
+    if isinstance(files, bytes) or not isinstance(files, Iterable):
+        raise TypeError(f"files must be a path or a list of paths, not {files!r}")
+    return files
 
 
 def open_source(

@@ -24,7 +24,7 @@ from hashstream.table.errors import Overtaken, TableError
 from hashstream.table.export.manifest import Manifest
 from hashstream.table.export.restore import restore_folder
 from hashstream.table.export.writing import ExportProgress, export_state
-from hashstream.table.files import FileIngest, Progress, Tally, check_sources, open_source
+from hashstream.table.files import FileIngest, Progress, Tally, check_sources, listed, open_source
 from hashstream.table.following import Follower, follower_of
 from hashstream.table.guard import change, exclusively, inside
 from hashstream.table.incoming import IdsLike, Incoming, PayloadsLike, check_feedback, check_incoming
@@ -228,7 +228,7 @@ class HashTable(Readable):
 
     def ingest_files(
         self,
-        files: Iterable[str | Path | RowSource],
+        files: str | Path | RowSource | Iterable[str | Path | RowSource],
         *,
         id: str | None = None,
         label: str | None = None,
@@ -278,7 +278,7 @@ class HashTable(Readable):
             "text": text,
         }
         precision = np.dtype(getattr(hasher, "dtype_", np.float32 if dtype is None else dtype))
-        sources = [open_source(file, dtype=precision, **columns) for file in files]
+        sources = [open_source(file, dtype=precision, **columns) for file in listed(files)]
         check_sources(hasher, sources)
         tell = progress or (lambda step: None)
         for step in work.run(sources):
