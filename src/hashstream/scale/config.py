@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import asdict, dataclass, field, replace
+from dataclasses import fields as dataclass_fields
 from pathlib import Path
 from typing import Any
 
@@ -11,12 +13,16 @@ from hashstream.hashers.validation import check_count
 from hashstream.scale.errors import ClusterError
 from hashstream.scale.models import write_durably
 from hashstream.scale.partition import RULE
+from hashstream.table.state.column_base import shown
+from hashstream.table.state.columns import field_kinds
 
 __all__ = ["Config", "check_seconds"]
 
 FORMAT = 1
 FILE = "cluster.json"
 MOST_SHARDS = 10_000
+ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
+SETTINGS = {"policy": ("lazy", "never"), "durability": ("full", "fast")}
 
 
 def check_seconds(name: str, value: Any) -> None:
@@ -46,10 +52,23 @@ class Config:
     format: int = FORMAT
 
     def __post_init__(self) -> None:
+        if not isinstance(self.id, str) or not ID.fullmatch(self.id):
+            raise ValueError(f"id must be up to 64 letters, digits, - and _, not {shown(self.id)}")
         check_count("shards", self.shards, 1, MOST_SHARDS)
         check_count("publish_every", self.publish_every, 1)
-        if not all(isinstance(node, str) and node for node in self.nodes):
-            raise ValueError(f"nodes must be names of custom resources of Ray, not {list(self.nodes)}")
+        if not isinstance(self.nodes, tuple) or not all(isinstance(one, str) and one for one in self.nodes):
+            raise ValueError(f"nodes must be a list of custom resources of Ray, not {shown(self.nodes)}")
+        field_kinds(self.fields)
+        if not isinstance(self.settings, dict):
+            raise ValueError(f"settings must be names with values, not {shown(self.settings)}")
+        for name, value in self.settings.items():
+            if value not in SETTINGS.get(name, ()):
+                can = (
+                    f"one of {', '.join(SETTINGS[name])}" if name in SETTINGS else "left out: it is not known"
+                )
+                raise ValueError(f"the setting {name} must be {can}, not {shown(value)}")
+        if not isinstance(self.created, bool):
+            raise ValueError(f"created must be true or false, not {shown(self.created)}")
 
     @staticmethod
     def exists(folder: Path) -> bool:
@@ -66,14 +85,22 @@ class Config:
         path = folder / FILE
         try:
             stored = json.loads(path.read_bytes())
+            if not isinstance(stored, dict):
+                raise ValueError(f"it must be an object of JSON, not {shown(stored)}")
             if stored.get("format") != FORMAT or stored.get("rule") != RULE:
                 raise ClusterError(
-                    f"{path} has format {stored.get('format')!r} and rule {stored.get('rule')!r}; this version of "
-                    f"hashstream reads {FORMAT} and {RULE!r}"
+                    f"{path} has format {shown(stored.get('format'))} and rule {shown(stored.get('rule'))}; this "
+                    f"version of hashstream reads {FORMAT} and {RULE!r}"
                 )
-            return cls(**{**stored, "nodes": tuple(stored["nodes"])})
-        except (ValueError, TypeError, KeyError, AttributeError) as error:
-            raise ClusterError(f"{path} does not describe a cluster: {error}") from error
+            names = {one.name for one in dataclass_fields(cls)}
+            for name in names ^ stored.keys():
+                raise ValueError(f"{name!r} is {'missing' if name in names else 'not known here'}")
+            nodes = stored["nodes"]
+            return cls(**{**stored, "nodes": tuple(nodes) if isinstance(nodes, list) else nodes})
+        except (ValueError, TypeError, RecursionError) as error:
+            raise ClusterError(
+                f"{path} does not describe a cluster: {error}. Bring it back as it was, or from a snapshot"
+            ) from error
 
     def write(self, folder: Path) -> None:
         write_durably(folder / FILE, json.dumps(asdict(self), indent=1).encode())
