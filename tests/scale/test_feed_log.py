@@ -58,5 +58,6 @@ def test_parts_are_forgotten_but_those_of_a_copy(tmp_path: Path) -> None:
 
 def test_the_first_fact_holds(tmp_path: Path) -> None:
     log = FeedLog(tmp_path / "log.sqlite", create=True)
-    assert log.fact("id_kind", "int") == "int"
-    assert log.fact("id_kind", "str") == "int"
+    assert log.fact("id_kind") is None
+    log.note("id_kind", "int")
+    assert log.fact("id_kind") == "int"

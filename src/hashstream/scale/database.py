@@ -121,13 +121,16 @@ class FeedLog:
         with self._lock:
             return _forget(self._database, kept)
 
-    def fact(self, name: str, value: str) -> str:
-        """A fact that is settled by the first who states it: the value that it has."""
+    def fact(self, name: str) -> str | None:
+        """A fact that was noted; None where none was."""
         with self._lock:
-            found = self._get(name)
-            if found is None:
+            return self._get(name)
+
+    def note(self, name: str, value: str) -> None:
+        """Note a fact, unless it is."""
+        with self._lock:
+            if self._get(name) != value:
                 self._put(name, value)
-            return value if found is None else found
 
     def copy(self, path: Path, kept: set[int] | None = None) -> None:
         """Write a copy of the feed log to a new file. kept : the parts that may count as done there; all by default."""

@@ -23,6 +23,7 @@ from hashstream.scale.models import Models, Publication
 from hashstream.scale.shard import once, open_patiently
 from hashstream.table.opening import check_same_hasher
 from hashstream.table.policies import Never
+from hashstream.table.state.ids import kind_of
 from hashstream.table.stats import TableStats
 from hashstream.table.table import HashTable
 
@@ -30,8 +31,9 @@ __all__ = ["Begun", "Learner"]
 
 
 class Begun(NamedTuple):
-    """A part that may be stored now. started : whether there are hash functions, so that rows without labels need not
-    be sent to the learner. publication : the newest. late : whether others were begun after it."""
+    """A part that may be stored now. started : whether there are hash functions, and the kind of the ids is known, so
+    that rows without labels need not be sent to the learner. publication : the newest. late : whether others were begun
+    after it."""
 
     part: Part
     started: bool
@@ -106,11 +108,19 @@ class Learner(Remote):
 
     def _begun(self, part: Part) -> Begun:
         late = not self.feed_log.is_newest(part.number)
-        return Begun(part, self.table.n_features is not None, self.published(), late)
+        started = self.table.n_features is not None and self._id_kind() is not None
+        return Begun(part, started, self.published(), late)
+
+    def _id_kind(self) -> str | None:
+        """The kind of the ids. The first rows of all are stored here, whatever becomes of them elsewhere, so they fix
+        it; a call that fails before does not."""
+        return self.table.id_kind or (
+            None if self.table.n_features is None else self.feed_log.fact("id_kind")
+        )
 
     def _check_kind(self, id_kind: str) -> None:
-        held = self.feed_log.fact("id_kind", id_kind)
-        if held != id_kind:
+        held = self._id_kind()
+        if held not in (None, id_kind):
             kinds = {"str": "strings", "int": "whole numbers"}
             raise ValueError(f"the ids of this cluster are {kinds[held]}, but these are {kinds[id_kind]}")
 
@@ -140,8 +150,10 @@ class Learner(Remote):
         self, ids: np.ndarray, X: np.ndarray, y: np.ndarray | None, sequence: np.ndarray, learn: bool
     ) -> Publication | None:
         """Store rows, but those for which there are newer ones, and learn from them; returns the newest publication."""
+        self._check_kind(kind_of(ids))
         table, version = self.table, self.table.version
         (table.ingest if learn else table.add)(ids, X, y, sequence=sequence)
+        self.feed_log.note("id_kind", kind_of(ids))  # for when all of them are removed
         return self._learned(table.version != version)
 
     def label(
