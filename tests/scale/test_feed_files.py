@@ -103,3 +103,16 @@ def test_arguments_of_ingest_files_are_those_of_a_table(tmp_path: Path) -> None:
         with pytest.raises(TypeError, match="unexpected keyword argument 'nonsense'"):
             cluster.ingest_files(file, nonsense=True)  # type: ignore[call-arg, unused-ignore]
         assert cluster.ingest_files(file, **{**given, "again": False}).known == 50
+
+
+def test_labels_of_files_that_are_not_learned_are_stored(tmp_path: Path) -> None:
+    file = tmp_path / "rows.npz"
+    np.savez(file, id=np.arange(50), x=X[:50], y=Y[:50])
+    with Cluster.open(tmp_path / "cluster", hasher_of("FCOH"), shards=2, engine=LocalEngine()) as cluster:
+        cluster.feed(file, learn=False, batch=20)
+        cluster.feed([(range(50, 100), X[50:100], Y[50:100])], learn=False)
+        assert cluster.get(range(100)).labels == Y[:100].tolist()
+        assert cluster.stats().n_seen == 0
+        assert cluster.feed(file).rows == 50  # which may be learned later
+        assert cluster.stats().n_seen == 50
+        assert cluster.get(range(100)).labels == Y[:100].tolist()

@@ -62,7 +62,8 @@ def feed(
         ),
     ] = None,
     no_learn: Annotated[
-        bool, typer.Option("--no-learn", help="Store the rows without labels, and learn nothing.")
+        bool,
+        typer.Option("--no-learn", help="Store the rows with their labels, and learn nothing from them."),
     ] = False,
     force: Annotated[
         bool,

@@ -203,7 +203,7 @@ class Cluster(Readable):
             content, and by the columns that are read; and tuples (ids, X) or (ids, X, y), each learned at once,
             known by `name`, their place and their content. A `RowSource` that is not named by its file is known by the
             number of its rows only.
-        learn : False stores rows of files without their labels. batch : rows of a file that are learned at a time.
+        learn : False stores labels, and does not learn from them. batch : rows of a file that are learned at a time.
         force : send parts again that are noted as fed; rows that are stored stay as they are.
         in_flight : batches that shards are storing at a time.
         first_id, id, label, features, payload, header, text, dtype : as for `HashTable.ingest_files`.

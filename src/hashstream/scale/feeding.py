@@ -143,7 +143,7 @@ class Feed:
         payloads = read_payloads(source, rows)
         for cut in apart(ids):
             some = {name: values[cut] for name, values in fields.items()}
-            y = None if rows.y is None or not self._learn else rows.y[cut]
+            y = None if rows.y is None else rows.y[cut]
             texts = None if payloads is None else payloads[cut]
             checked = self._storer.checked(ids[cut], rows.X[cut], y, some, texts, learn=self._learn)
             if (
