@@ -45,7 +45,7 @@ class Learner(Remote):
     path : of the cluster. publish_every : batches that are learned between two publications.
     """
 
-    reads = frozenset({"held", "hasher", "model", "published", "stats", "check", "pid"})
+    reads = frozenset({"held", "sequences", "hasher", "model", "published", "stats", "check", "pid"})
 
     def __init__(self, path: str, publish_every: int) -> None:
         self._path, self._publish_every = Path(path), publish_every
@@ -136,6 +136,10 @@ class Learner(Remote):
         """Which items the learner has, (n,) bool."""
         return self.table.has(ids)
 
+    def sequences(self, ids: np.ndarray) -> np.ndarray:
+        """The sequence numbers of items, (n,) int64, as `HashTable.sequences` returns them."""
+        return self.table.sequences(ids)
+
     def store(
         self, ids: np.ndarray, X: np.ndarray, y: np.ndarray | None, sequence: np.ndarray, learn: bool
     ) -> Publication | None:
@@ -145,17 +149,19 @@ class Learner(Remote):
         return self._learned(table.version != version)
 
     def label(
-        self, ids: np.ndarray, y: np.ndarray, learn: bool, key: str | None
+        self, ids: np.ndarray, y: np.ndarray, learn: bool, sequence: np.ndarray, key: str | None
     ) -> tuple[int, Publication | None]:
-        """Label rows that the learner has; how many labels are new, and the newest publication."""
+        """Label rows that the learner has, but those that have a higher sequence number; how many labels are new, and
+        the newest publication."""
         version = self.table.version
-        count = self.table.label(ids, y, learn=learn, key=key)
+        count = self.table.label(ids, y, learn=learn, sequence=sequence, key=key)
         return count, self._learned(self.table.version != version)
 
-    def remove(self, ids: np.ndarray) -> int:
-        """Remove those of the items that the learner has. What was learned from them stays learned, as in a table."""
-        there = ids[self.held(ids)]
-        return self.table.remove(there) if len(there) else 0
+    def remove(self, ids: np.ndarray, sequence: np.ndarray) -> int:
+        """Remove those of the items that the learner has, but those that have a higher sequence number. What was
+        learned from them stays learned, as in a table."""
+        there = self.held(ids)
+        return self.table.remove(ids[there], sequence=sequence[there]) if there.any() else 0
 
     def adopt(self, raw: bytes) -> Publication:
         """Go on from functions that were learned elsewhere, and publish them."""
