@@ -220,6 +220,46 @@ def meanwhile(engine: LocalEngine, method: str, do: Callable[[], Any]) -> None:
     engine.before = before
 
 
+def test_a_row_that_is_overtaken_before_it_is_learned(cluster: Cluster, engine: LocalEngine) -> None:
+    """The newer one has no label, so only its shard knows it."""
+    fill(cluster)
+    with HashTable.open(None, hasher_of("RidgeHash"), policy="never") as table:
+        table.ingest(IDS, X[IDS], Y[IDS])
+        meanwhile(engine, "store", lambda: cluster.add([100], X[300:301]))
+        cluster.ingest([100, 101], X[100:102], Y[100:102])
+        assert engine.before is None
+        table.ingest([101], X[101:102], Y[101:102])
+        np.testing.assert_array_equal(cluster.get([100]).features, X[300:301])
+        assert learned(cluster) == learned(table)  # nothing was learned that no shard has
+
+
+def test_a_file_that_is_overtaken_between_its_pieces(
+    cluster: Cluster, engine: LocalEngine, tmp_path: Path
+) -> None:
+    fill(cluster)
+    file = tmp_path / "rows.npz"
+    np.savez(file, ids=np.arange(100, 140), X=X[100:140], y=Y[100:140])
+    pieces = 0
+
+    def before(actor: str, called: str) -> None:
+        nonlocal pieces
+        pieces += called == "store"
+        if pieces == 2:
+            pieces += 1
+            cluster.add([130], X[300:301])
+
+    engine.before = before
+    cluster.feed([file], id="ids", label="y", batch=10)
+    engine.before = None
+    with HashTable.open(None, hasher_of("RidgeHash"), policy="never") as table:
+        table.ingest(IDS, X[IDS], Y[IDS])
+        for start in (100, 110, 120, 130):
+            ids = [one for one in range(start, start + 10) if one != 130]
+            table.ingest(ids, X[ids], Y[ids])
+        np.testing.assert_array_equal(cluster.get([130]).features, X[300:301])
+        assert learned(cluster) == learned(table)
+
+
 def test_a_row_that_is_overtaken_while_it_is_lent(cluster: Cluster, engine: LocalEngine) -> None:
     """The learner is left with a row that is older than the shard's; the next label is learned with the newer one."""
     fill(cluster)

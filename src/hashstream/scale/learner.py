@@ -26,7 +26,7 @@ from hashstream.table.policies import Never
 from hashstream.table.stats import TableStats
 from hashstream.table.table import HashTable
 
-__all__ = ["Begun", "Learner"]
+__all__ = ["Begun", "Learner", "Stored"]
 
 
 class Begun(NamedTuple):
@@ -35,6 +35,13 @@ class Begun(NamedTuple):
 
     part: Part
     started: bool
+    publication: Publication | None
+    late: bool
+
+
+class Stored(NamedTuple):
+    """How rows were stored. publication : the newest. late : whether nothing was done, since others were begun."""
+
     publication: Publication | None
     late: bool
 
@@ -141,12 +148,23 @@ class Learner(Remote):
         return self.table.sequences(ids)
 
     def store(
-        self, ids: np.ndarray, X: np.ndarray, y: np.ndarray | None, sequence: np.ndarray, learn: bool
-    ) -> Publication | None:
-        """Store rows, but those for which there are newer ones, and learn from them; returns the newest publication."""
+        self,
+        ids: np.ndarray,
+        X: np.ndarray,
+        y: np.ndarray | None,
+        sequence: np.ndarray,
+        learn: bool,
+        newest: int | None = None,
+    ) -> Stored:
+        """Store rows, but those for which there are newer ones, and learn from them.
+
+        newest : the number of their part. Where others were begun after it, nothing is done.
+        """
+        if newest is not None and not self.feed_log.is_newest(newest):
+            return Stored(None, late=True)
         table, version = self.table, self.table.version
         (table.ingest if learn else table.add)(ids, X, y, sequence=sequence)
-        return self._learned(table.version != version)
+        return Stored(self._learned(table.version != version), late=False)
 
     def label(
         self, ids: np.ndarray, y: np.ndarray, learn: bool, sequence: np.ndarray, key: str | None

@@ -21,7 +21,7 @@ from hashstream.hashers import LabelsLike, OnlineHasher
 from hashstream.hashers.labels import missing_rows
 from hashstream.hashers.serialization import from_bytes
 from hashstream.scale.engine import Actor
-from hashstream.scale.learner import Begun
+from hashstream.scale.learner import Begun, Stored
 from hashstream.scale.members import Members
 from hashstream.scale.merging import Listed, merge_items
 from hashstream.scale.partition import route
@@ -143,15 +143,15 @@ class Storer:
 
     def send(self, rows: Incoming, numbers: np.ndarray, *, learn: bool, begun: Begun) -> Pending:
         """Have rows learned, then begin to store them; `Members.finish` waits for that."""
-        members, publication = self._members, begun.publication
+        members = self._members
         lesson = self._lesson(rows, learn, begun.started)
-        if begun.late:  # the learner does not know newer rows without a label
+        stored = Stored(None, late=True)
+        if not begun.late:
+            stored = self._teach(rows, numbers, lesson, learn, begun.part.number)
+        if stored.late:  # the learner does not know newer rows without a label
             lesson = lesson[self._numbers(rows.ids[lesson]) <= numbers[lesson]]
-        if len(lesson):
-            y = None if rows.y is None else rows.y[lesson]
-            args = rows.ids[lesson], rows.X[lesson], y, numbers[lesson], learn
-            publication = members.learn("store", *args)
-        members.push(publication)
+            stored = self._teach(rows, numbers, lesson, learn, None)
+        members.push(stored.publication or begun.publication)
         arguments = {}
         for shard, at in route(rows.ids, len(members.shards)):
             part = rows.chosen(at)
@@ -180,6 +180,17 @@ class Storer:
         if len(others):
             wanted[others] = self._members.learn("held", rows.ids[others])
         return np.flatnonzero(wanted)
+
+    def _teach(
+        self, rows: Incoming, numbers: np.ndarray, lesson: np.ndarray, learn: bool, newest: int | None
+    ) -> Stored:
+        """Have the rows of a lesson stored by the learner. newest : as for `Learner.store`."""
+        if not len(lesson):
+            return Stored(None, late=False)
+        y = None if rows.y is None else rows.y[lesson]
+        args = rows.ids[lesson], rows.X[lesson], y, numbers[lesson], learn, newest
+        stored: Stored = self._members.learn("store", *args)
+        return stored
 
     def _numbers(self, ids: np.ndarray) -> np.ndarray:
         """The sequence numbers (n,) of items, as `HashTable.sequences` returns them."""
