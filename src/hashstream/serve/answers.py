@@ -75,8 +75,9 @@ def _plain(value: Any) -> Any:
     raise TypeError(f"{type(value).__name__} cannot be written as JSON")
 
 
-def search_answer(found: SearchResult | RadiusResult) -> Answer:
-    """The result of a search, by the names of its attributes; labels, fields and payloads where included."""
+def search_answer(found: SearchResult | RadiusResult, *, partial: bool = False) -> Answer:
+    """The result of a search, by the names of its attributes; labels, fields and payloads where included, and the share
+    that is missing where the answer may be partial."""
     answer: Answer = {"distances": found.distances, "ids": found.ids}
     if isinstance(found, RadiusResult):
         answer = {"offsets": found.offsets, **answer}
@@ -86,6 +87,8 @@ def search_answer(found: SearchResult | RadiusResult) -> Answer:
         answer["fields"] = {name: values.tolist() for name, values in found.fields.items()}
     if found.payloads is not None:
         answer["payloads"] = found.payloads.tolist()
+    if partial:
+        answer["missing"] = found.missing
     return answer
 
 
@@ -127,7 +130,8 @@ def _npz(answer: Mapping[str, Any]) -> bytes:
 
 
 def _arrow(answer: Mapping[str, Any]) -> bytes:
-    """One row per item found: query (its number), id, distance, label, fields, payload (as JSON)."""
+    """One row per item found: query (its number), id, distance, label, fields, payload (as JSON). The share that is
+    missing is in the metadata."""
     pa = require("pyarrow", "parquet")
     require("pyarrow.ipc", "parquet")
     ids = np.asarray(answer["ids"])
@@ -156,7 +160,8 @@ def _arrow(answer: Mapping[str, Any]) -> bytes:
         columns["payload"] = [
             None if one is None else to_json(one).decode() for one in _flat(answer["payloads"], ids.ndim)
         ]
-    table = pa.table(columns)
+    metadata = {"missing": str(answer["missing"])} if "missing" in answer else None
+    table = pa.table(columns, metadata=metadata)
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, table.schema) as writer:
         writer.write_table(table)

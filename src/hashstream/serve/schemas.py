@@ -161,6 +161,12 @@ class _Query(_Request):
     where: Where = None
     compare: Literal["auto", "like", "current"] = "auto"
     include: Annotated[list[Include], STOP] = []
+    partial: Annotated[
+        bool,
+        Field(
+            description="For clusters only: answer without the shards that are lost; `missing` says how much."
+        ),
+    ] = False
 
 
 class SearchRequest(_Query):
@@ -258,12 +264,18 @@ class Ids(BaseModel):
     total: int
 
 
+Missing = Annotated[
+    float | None, Field(description="With `partial`: the share of the items that were not searched.")
+]
+
+
 class SearchAnswer(BaseModel):
     distances: list[list[float]]
     ids: list[list[Id]]
     labels: list[list[Any]] | None = None
     fields: dict[str, list[list[Any]]] | None = None
     payloads: list[list[dict[str, Any] | None]] | None = None
+    missing: Missing = None
 
 
 class RadiusAnswer(BaseModel):
@@ -273,6 +285,7 @@ class RadiusAnswer(BaseModel):
     labels: list[Any] | None = None
     fields: dict[str, list[Any]] | None = None
     payloads: list[dict[str, Any] | None] | None = None
+    missing: Missing = None
 
 
 class ItemsAnswer(BaseModel):

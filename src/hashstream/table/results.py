@@ -21,12 +21,14 @@ class SearchResult(_Nearest):
     distances : (q, m) uint16; float64 where asymmetric or rescored. ids : (q, m) int64, or object holding str.
     labels, payloads : (q, m) object, None for a missing one; fields : name -> (q, m) object. sequences : (q, m) int64,
         -1 for none. Each where `include` names it, otherwise None. They are attributes: the tuple is always a pair.
+    missing : share of the items that could not be searched: above 0 only of a cluster, with `partial=True`.
     """
 
     labels: np.ndarray | None = None
     fields: dict[str, np.ndarray] | None = None
     payloads: np.ndarray | None = None
     sequences: np.ndarray | None = None
+    missing: float = 0.0
 
 
 class _Within(NamedTuple):
@@ -39,13 +41,14 @@ class RadiusResult(_Within):
     """`offsets, distances, ids = table.search_radius(Q, radius)`: query i found what is at offsets[i]:offsets[i + 1].
 
     offsets : (q + 1,) int64. distances : (found,) uint16. ids : (found,). labels, fields, payloads, sequences : as in
-    `SearchResult`, (found,), where included.
+    `SearchResult`, (found,), where included. missing : as there.
     """
 
     labels: np.ndarray | None = None
     fields: dict[str, np.ndarray] | None = None
     payloads: np.ndarray | None = None
     sequences: np.ndarray | None = None
+    missing: float = 0.0
 
 
 class Codes(NamedTuple):

@@ -123,6 +123,10 @@ class ArrayAnswer:
             found.fields = self._fields(shape, kinds)
         if self._rest.get("payloads") is not None:
             found.payloads = self._payloads(shape)
+        missing = self._rest.get("missing", 0.0)
+        if type(missing) not in (int, float) or not 0 <= missing <= 1:
+            raise ValueError(f"the share {missing!r} of missing items")
+        found.missing = float(missing)
 
     def _labels(self, shape: tuple[int, ...]) -> np.ndarray:
         return _objects("labels", self._rest.get("labels"), shape, _label)

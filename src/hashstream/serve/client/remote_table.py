@@ -176,8 +176,13 @@ class RemoteTable:
         asymmetric: bool = False,
         offset: int = 0,
         include: Include = (),
+        partial: bool = False,
     ) -> SearchResult:
-        """The k items nearest to each query, exactly; as `HashTable.search`."""
+        """The k items nearest to each query, exactly; as `HashTable.search`.
+
+        partial : of a cluster, answer without the shards that are lost; `missing` of the result is the share of the
+            items that were not searched. A table refuses it.
+        """
         check_candidates(k, offset, rescore, metric)
         settings: dict[str, Any] = {"k": int(k)}
         if offset:
@@ -186,6 +191,8 @@ class RemoteTable:
             settings |= {"rescore": int(rescore), "metric": metric}
         if asymmetric:
             settings["asymmetric"] = True
+        if partial:
+            settings["partial"] = True
         return self._ask("search", Q, settings, where, compare, include, ArrayAnswer.search)
 
     def search_radius(
@@ -196,9 +203,13 @@ class RemoteTable:
         where: Where | None = None,
         compare: Compare | Literal["auto"] = "auto",
         include: Include = (),
+        partial: bool = False,
     ) -> RadiusResult:
-        """All items at most `radius` bits away from each query; as `HashTable.search_radius`."""
+        """All items at most `radius` bits away from each query; as `HashTable.search_radius`. partial : as in
+        `search`."""
         settings: dict[str, Any] = {"radius": check_count("radius", radius, 0)}
+        if partial:
+            settings["partial"] = True
         return self._ask("radius", Q, settings, where, compare, include, ArrayAnswer.radius)
 
     def _ask(

@@ -25,12 +25,13 @@ from hashstream.serve.routes.common import (
     table_of,
 )
 from hashstream.serve.served import Served
-from hashstream.table import RadiusResult
+from hashstream.table import HashTable, RadiusResult
 
 router = APIRouter(prefix="/v1/tables/{t}", route_class=Route, tags=["search"])
 
 FORMATS: Any = {"takes": MACHINE_QUERIES, "gives": MACHINE_ROWS}
 MOST_AT_ONCE = 20_000_000  # comparisons of a search by radius whose answers are held at once
+FEW = 16  # queries by radius at once where the number of items is not known
 
 
 @router.post(
@@ -65,9 +66,10 @@ def _search(request: Request, body: bytes, served: Served, limits: Limits) -> Re
             asymmetric=ask.asymmetric,
             offset=ask.offset,
             include=tuple(ask.include),
+            **_partial(ask, table),
         )
 
-    response = serialized(search_answer(served.read(answer)), request)
+    response = serialized(search_answer(served.read(answer), partial=ask.partial), request)
     served.latencies.add(time.perf_counter() - clock)
     return response
 
@@ -87,7 +89,8 @@ def _radius(request: Request, body: bytes, served: Served, limits: Limits) -> Re
     clock = time.perf_counter()
     asked = request_of(schemas.RadiusRequest, request, body, limits)
     _n_queries(asked, limits)
-    response = serialized(search_answer(served.read(lambda table: _within(asked, table, limits))), request)
+    found = served.read(lambda table: _within(asked, table, limits))
+    response = serialized(search_answer(found, partial=asked.ask.partial), request)
     served.latencies.add(time.perf_counter() - clock)
     return response
 
@@ -96,13 +99,13 @@ def _within(asked: Parsed[schemas.RadiusRequest], table: Servable, limits: Limit
     """Items within a radius, with a bound on how many: queries are asked in parts that cannot find too many."""
     ask, Q = asked.ask, _queries(asked, table, limits)
     most = limits.payloads if "payloads" in ask.include else limits.answers
-    piece = max(1, MOST_AT_ONCE // max(1, len(table)))
+    how: dict[str, Any] = {"where": ask.where, "compare": ask.compare, **_partial(ask, table)}
+    # A cluster that has lost shards cannot count its items.
+    piece = FEW if ask.partial else max(1, MOST_AT_ONCE // max(1, len(table)))
     parts: list[RadiusResult] = []
     found = 0
     for start in range(0, max(1, len(Q)), piece):
-        plain = table.search_radius(
-            Q[start : start + piece], ask.radius, where=ask.where, compare=ask.compare
-        )
+        plain = table.search_radius(Q[start : start + piece], ask.radius, **how)
         found += len(plain.ids)
         if found > most:
             raise Problem(
@@ -111,11 +114,7 @@ def _within(asked: Parsed[schemas.RadiusRequest], table: Servable, limits: Limit
             )
         if ask.include:
             plain = table.search_radius(
-                Q[start : start + piece],
-                ask.radius,
-                where=ask.where,
-                compare=ask.compare,
-                include=tuple(ask.include),
+                Q[start : start + piece], ask.radius, include=tuple(ask.include), **how
             )
         parts.append(plain)
     return parts[0] if len(parts) == 1 else _joined(parts)
@@ -137,7 +136,15 @@ def _joined(parts: list[RadiusResult]) -> RadiusResult:
             name: np.concatenate([part.fields[name] for part in parts if part.fields is not None])
             for name in parts[0].fields
         }
+    whole.missing = max(part.missing for part in parts)
     return whole
+
+
+def _partial(ask: schemas.SearchRequest | schemas.RadiusRequest, table: Servable) -> dict[str, Any]:
+    """The argument of a cluster, where it is asked for."""
+    if ask.partial and isinstance(table, HashTable):
+        raise ValueError("partial is for clusters, and this is a table: all of it is searched. Leave it out")
+    return {"partial": True} if ask.partial else {}
 
 
 def _n_queries(asked: Parsed[Any], limits: Limits) -> int:
