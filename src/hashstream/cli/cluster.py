@@ -60,7 +60,11 @@ def create(
     folder: Annotated[Path, typer.Argument(metavar="CLUSTER", help="A new folder.")],
     shards: Annotated[
         int,
-        typer.Option(min=1, max=10_000, help="Shards, which cannot be changed later: one per core or two."),
+        typer.Option(
+            min=1,
+            max=10_000,
+            help="Number of shards, which cannot be changed later: about one for every core, or every two.",
+        ),
     ] = 2,
     method: Annotated[str, typer.Option(help="A name from `hashstream methods`.")] = "PosteriorHash",
     bits: Annotated[int, typer.Option(min=1, max=1024, help="Length of a code.")] = 64,
@@ -74,14 +78,16 @@ def create(
         str | None,
         typer.Option(
             metavar="NAMES",
-            help="Custom resources of Ray, one per machine, separated by commas: shard i runs on the i-th of them, "
-            "again and again from the first. The folder is then on each machine's own disk. By default all machines "
-            "see one folder.",
+            help="Custom resources of Ray, one per machine, separated by commas: the first shard runs on the first of "
+            "them, the next on the next, and after the last comes the first again. The folder is then on each "
+            "machine's own disk. By default all machines see one folder.",
         ),
     ] = None,
     publish_every: Annotated[
         int | None,
-        typer.Option(min=1, help="Batches that are learned between two publications of the functions; 100."),
+        typer.Option(
+            min=1, help="Batches that are learned between two publications of the functions; 100 by default."
+        ),
     ] = None,
     durability: DurabilityOption = None,
     address: AddressOption = None,
@@ -144,7 +150,10 @@ cluster_app.command(
 )
 def adopt(
     folder: ClusterFolder,
-    model: Annotated[Path, typer.Argument(metavar="MODEL", help="A file of `hashstream.save` or `train`.")],
+    model: Annotated[
+        Path,
+        typer.Argument(metavar="MODEL", help="A file that `hashstream.save` or `hashstream train` wrote."),
+    ],
     budget: Annotated[
         int | None, typer.Option(min=1, help="Re-encode at most this many items; all by default.")
     ] = None,
@@ -156,6 +165,8 @@ def adopt(
     compares codes of each version with the query encoded by that version. The learner goes on from these functions.
     """
     with failing():
+        if not model.exists():
+            raise ValueError(f"there is no file {model}")
         hasher = load(model)
         with opened_cluster(folder, address) as cluster:
             start = time.perf_counter()

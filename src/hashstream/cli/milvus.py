@@ -50,7 +50,8 @@ Uri = Annotated[
     str, typer.Option("--uri", envvar="HASHSTREAM_MILVUS_URI", help="The address of the Milvus server.")
 ]
 Token = Annotated[
-    str, typer.Option("--token", envvar="HASHSTREAM_MILVUS_TOKEN", help="USER:PASSWORD, if it needs one.")
+    str,
+    typer.Option("--token", envvar="HASHSTREAM_MILVUS_TOKEN", help="USER:PASSWORD, if the server needs one."),
 ]
 Models = Annotated[
     Path | None,
@@ -96,7 +97,12 @@ def export(
     models: Models = None,
     token: Token = "",
     address: AddressOption = None,
-    switch: Annotated[bool, typer.Option("--switch", help="Let readers use them at once.")] = False,
+    switch: Annotated[
+        bool,
+        typer.Option(
+            "--switch", help="Let readers use these codes at once, as `hashstream milvus switch` does."
+        ),
+    ] = False,
 ) -> None:
     """Write all codes to the collection of their version, read them back, and write again what has changed meanwhile.
 
@@ -147,7 +153,9 @@ def verify(
 @milvus_app.command(epilog="Example: `hashstream milvus switch photos 1200`")
 def switch(
     name: Name,
-    version: Annotated[int, typer.Argument(metavar="VERSION", min=0, help="As `export` has said.")],
+    version: Annotated[
+        int, typer.Argument(metavar="VERSION", min=0, help="A version that `export` has printed.")
+    ],
     uri: Uri = ADDRESS,
     models: Models = None,
     token: Token = "",
@@ -185,12 +193,16 @@ def _current(target: MilvusExport) -> str:
 @milvus_app.command(epilog="Example: `hashstream milvus search photos queries.npz -k 10 --out answers.csv`")
 def search(
     name: Name,
-    queries: Annotated[str, typer.Argument(metavar="QUERIES", help="A file of queries, as for a table.")],
+    queries: Annotated[
+        str, typer.Argument(metavar="QUERIES", help="A file of queries: .npy, .npz, .csv, .tsv or .parquet.")
+    ],
     uri: Uri = ADDRESS,
     models: Models = None,
     token: Token = "",
     k: Annotated[int, typer.Option("-k", min=1, max=16_384, help="Items per query.")] = 10,
-    first: Annotated[int | None, typer.Option(min=1, help="Only so many queries.")] = None,
+    first: Annotated[
+        int | None, typer.Option(min=1, help="Search only for this many queries, from the start of the file.")
+    ] = None,
     out: Annotated[
         Path | None,
         typer.Option(help="Write the answers to a .csv or .npz file; JSON is printed without it."),
@@ -199,8 +211,8 @@ def search(
     features: FeatureColumns = None,
     no_header: NoHeader = False,
 ) -> None:
-    """Search: each answer is of one version, also while it is switched."""
-    with telling(), MilvusReader(uri, name, models or Path(f"{name}-models"), token=token) as reader:
+    """Find the items nearest to each query, exactly. Each answer is of one version, also while readers are switched."""
+    with telling():
         if out is not None and out.suffix.lower() not in ANSWER_FILES:
             raise ValueError(f"--out {out} ends in {out.suffix or 'nothing'}: it must be .csv or .npz")
         source = open_source(
@@ -208,13 +220,14 @@ def search(
             dtype=np.float32,
         )  # fmt: skip
         parts: list[Answers] = []
-        for rows in source.pieces(AT_ONCE if first is None else min(AT_ONCE, first)):
-            check_file_rows(source, rows)
-            Q = rows.X[: None if first is None else first - sum(map(len, parts))]
-            names = np.arange(rows.first, rows.first + len(Q)) if rows.ids is None else rows.ids[: len(Q)]
-            parts.append(Answers.of(names, reader.search(Q, k)))
-            if first is not None and sum(map(len, parts)) >= first:
-                break
+        with MilvusReader(uri, name, models or Path(f"{name}-models"), token=token) as reader:
+            for rows in source.pieces(AT_ONCE if first is None else min(AT_ONCE, first)):
+                check_file_rows(source, rows)
+                Q = rows.X[: None if first is None else first - sum(map(len, parts))]
+                names = np.arange(rows.first, rows.first + len(Q)) if rows.ids is None else rows.ids[: len(Q)]
+                parts.append(Answers.of(names, reader.search(Q, k)))
+                if first is not None and sum(map(len, parts)) >= first:
+                    break
         answers = Answers.joined(parts)
         if out is not None:
             answers.save(out)

@@ -64,7 +64,7 @@ def train(
         list[str] | None,
         typer.Option("--set", metavar="NAME=VALUE", help="A parameter of the method; may be repeated."),
     ] = None,
-    seed: Annotated[int, typer.Option(min=0, help="Of the random numbers of the method.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the method's random numbers.")] = 0,
     workers: Annotated[
         int | None,
         typer.Option(
@@ -96,7 +96,8 @@ def train(
     keep: Annotated[
         bool,
         typer.Option(
-            "--keep", help="Leave that folder in place: with more parts, only these are learned next time."
+            "--keep",
+            help="Leave the folder of --work in place at the end: given again with more parts, only these are learned.",
         ),
     ] = False,
 ) -> None:
@@ -125,6 +126,8 @@ def train(
             raise ValueError(f"--out {out} must be a file in a folder that exists")
         if out.suffix.lower() in SUFFIXES:
             raise ValueError(f"--out {out} is named like a file of rows: name a model as model.safetensors")
+        if work is not None and work.exists() and not work.is_dir():
+            raise ValueError(f"--work {work} is a file: name a folder, which is created if it is not there")
         folder = work or out.with_name(f"{out.name}.parts")
         start = time.perf_counter()
         with _placed(on, address, workers) as learn, work_bar() as bar:

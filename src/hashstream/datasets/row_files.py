@@ -70,6 +70,8 @@ def open_rows(
     """
     path = Path(path).expanduser()
     suffix = path.suffix.lower()
+    if path.is_dir():
+        raise DatasetError(f"{path} is a folder, not a file")
     if suffix not in SUFFIXES:
         raise DatasetError(f"{path} ends in {suffix or 'nothing'}: it has to be one of {', '.join(SUFFIXES)}")
     if not path.is_file():
