@@ -14,8 +14,8 @@ from hashstream.hashers import LabelsLike, OnlineHasher
 from hashstream.hashers.serialization import to_bytes
 from hashstream.hashers.validation import check_count
 from hashstream.scale.config import Config, check_seconds
-from hashstream.scale.creating import config_of, create
-from hashstream.scale.engine import Engine, RayEngine
+from hashstream.scale.creating import config_of, create, start
+from hashstream.scale.engine import Engine
 from hashstream.scale.errors import ClusterError
 from hashstream.scale.feeding import Batch, Fed, Feed
 from hashstream.scale.members import Members
@@ -100,15 +100,7 @@ class Cluster(Readable):
             policy=policy,
             durability=durability,
         )
-        engine = RayEngine(address) if engine is None else engine
-        members = Members(
-            engine,
-            folder,
-            config,
-            detached=address is not None,
-            timeout=timeout,
-            write_timeout=write_timeout,
-        )
+        members = start(folder, config, address, engine, timeout=timeout, write_timeout=write_timeout)
         try:
             config = create(folder, config, hasher, members)
             cluster = cls(folder, config, members, batched=batched)

@@ -11,6 +11,7 @@ from hashstream.scale.engine import Actor, Engine, Outcome, values
 from hashstream.scale.learner import Learner
 from hashstream.scale.models import Publication
 from hashstream.scale.shard import Shard
+from hashstream.table.storage.folder.lock import WriterLock
 
 __all__ = ["Members"]
 
@@ -18,7 +19,10 @@ STOPPING = 20.0  # seconds in which tables are closed; one that is not, recovers
 
 
 class Members:
-    """Shards and learner. timeout, write_timeout : seconds that a read, or a write, waits for them."""
+    """Shards and learner. timeout, write_timeout : seconds that a read, or a write, waits for them.
+
+    held : the lock of a cluster that is this program's alone.
+    """
 
     def __init__(
         self,
@@ -29,9 +33,10 @@ class Members:
         detached: bool,
         timeout: float,
         write_timeout: float,
+        held: WriterLock | None = None,
     ) -> None:
         self.engine, self.timeout, self.detached = engine, timeout, detached
-        self.write_timeout = write_timeout
+        self.write_timeout, self._held = write_timeout, held
         machines = engine.n_nodes() and (len(config.nodes) or engine.n_nodes())
         per_node = -(-config.shards // machines) if machines else None
         self.shards: list[Actor] = [
@@ -115,6 +120,8 @@ class Members:
         self.engine.gather([one.submit("close") for one in everyone], min(self.timeout, STOPPING))
         for one in everyone:
             self.engine.stop(one)
+        if self._held is not None:
+            self._held.release()
 
     def _some(
         self, method: str, arguments: Mapping[int, tuple[Any, ...]], timeout: float | None

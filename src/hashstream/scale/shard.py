@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 import shutil
 import threading
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -22,10 +21,10 @@ from hashstream._machine import cores, share_cores
 from hashstream.hashers.serialization import from_bytes
 from hashstream.scale.engine import Remote
 from hashstream.scale.errors import ClusterError, ShardMissing
+from hashstream.scale.holding import patiently
 from hashstream.scale.merging import Found, FoundWithin, Listed, columns_of
 from hashstream.scale.models import Models, Publication
 from hashstream.scale.partition import shard_of
-from hashstream.table.errors import TableLocked
 from hashstream.table.rescoring import Metric, distances_to
 from hashstream.table.results import Codes, Items
 from hashstream.table.stats import TableStats
@@ -34,7 +33,6 @@ from hashstream.table.table import HashTable
 __all__ = ["Shard", "open_patiently", "shard_folder"]
 
 SOME = 64  # items by which a shard is recognised
-PATIENCE = 10.0  # seconds in which a process that was killed has to release its lock
 
 
 def shard_folder(path: str | os.PathLike[str], number: int) -> Path:
@@ -44,14 +42,7 @@ def shard_folder(path: str | os.PathLike[str], number: int) -> Path:
 
 def open_patiently(folder: Path) -> HashTable:
     """Open a table whose last writer may be about to end."""
-    end = time.monotonic() + PATIENCE
-    while True:
-        try:
-            return HashTable.open(folder)
-        except TableLocked:
-            if time.monotonic() > end:
-                raise
-            time.sleep(0.1)
+    return patiently(lambda: HashTable.open(folder), folder)
 
 
 class Shard(Remote):
