@@ -377,14 +377,15 @@ class Cluster(Readable):
         """Close the cluster for this program. Shards on a Ray of this process's own are closed, too; others go on."""
         if self._open:
             self._open = False
-            if not self._members.detached:
+            if not self._members.detached and not self._members.is_inherited:
                 self._members.stop()
 
     def stop(self) -> None:
         """Close the cluster for all programs: its processes end, and the next `open` starts them again."""
         if self._open:
             self._open = False
-            self._members.stop()
+            if not self._members.is_inherited:
+                self._members.stop()
 
     def __repr__(self) -> str:
         closed = "" if self._open else ", closed"

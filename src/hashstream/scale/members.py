@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from hashstream.scale.config import Config
 from hashstream.scale.engine import Actor, Engine, Outcome, values
+from hashstream.scale.errors import ClusterError
 from hashstream.scale.learner import Learner
 from hashstream.scale.models import Publication
 from hashstream.scale.shard import Shard
@@ -57,10 +59,31 @@ class Members:
             detached=detached,
         )
         self._pushed: Publication | None = None
+        self._process = os.getpid()
+
+    @property
+    def is_inherited(self) -> bool:
+        """Whether this process is a fork of the one that opened the cluster."""
+        return os.getpid() != self._process
+
+    def refuse_in_fork(self) -> None:
+        """ClusterError in a fork of the process that opened the cluster: Ray's connection does not work there."""
+        if self.is_inherited:
+            raise ClusterError(
+                f"this cluster was opened by process {self._process}, of which this one is a fork, and has no "
+                'connection to Ray. Fork before it is opened, or start processes afresh (multiprocessing\'s "spawn"), '
+                "and open it there with address="
+            )
+
+    def _begin(self, actor: Actor, method: str, *args: Any) -> Any:
+        self.refuse_in_fork()
+        return actor.submit(method, *args)
 
     def read(self, method: str, *args: Any) -> list[Any]:
         """The values of a method that reads, of all shards."""
-        return self._values([shard.submit(method, *args) for shard in self.shards], self.shards, self.timeout)
+        return self._values(
+            [self._begin(shard, method, *args) for shard in self.shards], self.shards, self.timeout
+        )
 
     def read_each(self, method: str, arguments: Mapping[int, tuple[Any, ...]]) -> list[Any]:
         """The same of some shards, each with its own arguments, in their order."""
@@ -68,16 +91,16 @@ class Members:
 
     def outcomes(self, method: str, args: tuple[Any, ...], timeout: float) -> list[Outcome]:
         """How a call of all shards ended."""
-        return self.engine.gather([shard.submit(method, *args) for shard in self.shards], timeout)
+        return self.engine.gather([self._begin(shard, method, *args) for shard in self.shards], timeout)
 
     def write(self, method: str, *args: Any, long: bool = False) -> list[Any]:
         """The values of a method that writes, of all shards. long : whether it may take any time."""
-        calls = [shard.submit(method, *args) for shard in self.shards]
+        calls = [self._begin(shard, method, *args) for shard in self.shards]
         return self._values(calls, self.shards, None if long else self.write_timeout)
 
     def write_and_tell(self, method: str, *args: Any, tell: Callable[[], None]) -> list[Any]:
         """As `write`, for a method that may take any time. tell : called after each shard, in their order."""
-        calls = [shard.submit(method, *args) for shard in self.shards]
+        calls = [self._begin(shard, method, *args) for shard in self.shards]
         found = []
         for call, shard in zip(calls, self.shards, strict=True):
             found += self._values([call], [shard], None)
@@ -90,7 +113,9 @@ class Members:
 
     def submit_each(self, method: str, arguments: Mapping[int, tuple[Any, ...]]) -> list[tuple[Any, Actor]]:
         """Begin calls of some shards; `finish` waits for them."""
-        return [(self.shards[at].submit(method, *args), self.shards[at]) for at, args in arguments.items()]
+        return [
+            (self._begin(self.shards[at], method, *args), self.shards[at]) for at, args in arguments.items()
+        ]
 
     def finish(self, calls: Sequence[tuple[Any, Actor]]) -> list[Any]:
         """The values of calls that were begun."""
@@ -98,7 +123,7 @@ class Members:
 
     def learn(self, method: str, *args: Any, long: bool = False) -> Any:
         """The value of a method of the learner. long : whether it may take any time."""
-        calls = [self.learner.submit(method, *args)]
+        calls = [self._begin(self.learner, method, *args)]
         return self._values(calls, [self.learner], None if long else self.write_timeout)[0]
 
     def push(self, publication: Publication | None, *, again: bool = False) -> None:

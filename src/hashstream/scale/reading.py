@@ -39,6 +39,7 @@ class Readable:
         self._open = True
 
     def _refuse_if_closed(self) -> None:
+        self._members.refuse_in_fork()  # first: a thread that the fork does not have may hold a lock
         if not self._open:
             raise Closed("the cluster is closed")
 
