@@ -19,6 +19,7 @@ __all__ = ["Actor", "Engine", "Outcome", "RayEngine", "Remote", "values"]
 INLINE_BYTES = (
     50_000  # an argument below this is sent with each call; a larger one is stored once for all shards
 )
+AHEAD = 2  # values of a stream that wait in Ray's memory to be read
 GROUPS = {"read": 8, "write": 1}  # threads of an actor: writes are done one by one, and never block a search
 
 
@@ -138,6 +139,7 @@ class RayActor:
             concurrency_group=self._group(method),
             num_returns="streaming",
             max_task_retries=0,  # the rest of the values would be those of a later commit
+            _generator_backpressure_num_objects=AHEAD,
         )
         try:
             for ref in bound.remote(*args):
