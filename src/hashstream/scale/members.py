@@ -17,6 +17,7 @@ from hashstream.table.storage.folder.lock import WriterLock
 
 __all__ = ["Members"]
 
+LOOK = 5.0  # seconds after which an actor that works for long is asked whether it is there
 STOPPING = 20.0  # seconds in which tables are closed; one that is not, recovers when it is opened again
 
 
@@ -96,14 +97,16 @@ class Members:
     def write(self, method: str, *args: Any, long: bool = False) -> list[Any]:
         """The values of a method that writes, of all shards. long : whether it may take any time."""
         calls = [self._begin(shard, method, *args) for shard in self.shards]
-        return self._values(calls, self.shards, None if long else self.write_timeout)
+        return (
+            self._ended(calls, self.shards) if long else self._values(calls, self.shards, self.write_timeout)
+        )
 
     def write_and_tell(self, method: str, *args: Any, tell: Callable[[], None]) -> list[Any]:
         """As `write`, for a method that may take any time. tell : called after each shard, in their order."""
         calls = [self._begin(shard, method, *args) for shard in self.shards]
         found = []
         for call, shard in zip(calls, self.shards, strict=True):
-            found += self._values([call], [shard], None)
+            found += self._ended([call], [shard])
             tell()
         return found
 
@@ -124,7 +127,9 @@ class Members:
     def learn(self, method: str, *args: Any, long: bool = False) -> Any:
         """The value of a method of the learner. long : whether it may take any time."""
         calls = [self._begin(self.learner, method, *args)]
-        return self._values(calls, [self.learner], None if long else self.write_timeout)[0]
+        if long:
+            return self._ended(calls, [self.learner])[0]
+        return self._values(calls, [self.learner], self.write_timeout)[0]
 
     def push(self, publication: Publication | None, *, again: bool = False) -> None:
         """Have all shards take over published functions, unless this program has done that; they re-encode later.
@@ -148,11 +153,22 @@ class Members:
         if self._held is not None:
             self._held.release()
 
-    def _some(
-        self, method: str, arguments: Mapping[int, tuple[Any, ...]], timeout: float | None
-    ) -> list[Any]:
+    def _some(self, method: str, arguments: Mapping[int, tuple[Any, ...]], timeout: float) -> list[Any]:
         calls = self.submit_each(method, arguments)
         return self._values([call for call, _ in calls], [actor for _, actor in calls], timeout)
 
-    def _values(self, calls: Sequence[Any], actors: Sequence[Actor], timeout: float | None) -> list[Any]:
+    def _ended(self, calls: Sequence[Any], actors: Sequence[Actor]) -> list[Any]:
+        """The values of calls that may take any time, as long as their actors answer another call meanwhile."""
+        while True:
+            outcomes = self.engine.gather(calls, min(self.timeout, LOOK))
+            busy = [
+                actor
+                for actor, outcome in zip(actors, outcomes, strict=True)
+                if outcome.lost and outcome.error is None
+            ]
+            if not busy:
+                return values(outcomes, actors, None)
+            self._values([self._begin(actor, "pid") for actor in busy], busy, self.timeout)
+
+    def _values(self, calls: Sequence[Any], actors: Sequence[Actor], timeout: float) -> list[Any]:
         return values(self.engine.gather(calls, timeout), actors, timeout)
