@@ -363,7 +363,7 @@ class Cluster(Readable):
         that were removed since are back.
         """
         self._refuse_if_closed()
-        return restore_shard(self._members, self.config, shard, Path(snapshot).resolve())
+        return restore_shard(self._members, self.config, self.path, shard, Path(snapshot).resolve())
 
     def learner_pid(self) -> int:
         """The number of the learner's process."""

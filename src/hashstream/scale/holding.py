@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
 
-from hashstream._files import lock_holder
+from hashstream._files import lock, lock_holder
 from hashstream.table.errors import TableLocked
 from hashstream.table.storage.folder.lock import LOCK, WriterLock
 
-__all__ = ["hold", "patiently"]
+__all__ = ["hold", "is_held", "patiently"]
 
 T = TypeVar("T")
 
@@ -38,6 +39,21 @@ def patiently(
                     "them: address= of Cluster.open, --address of a command. docs/scale.md says how"
                 ) from None
             time.sleep(0.1)
+
+
+def is_held(folder: Path) -> bool:
+    """Whether a program has the lock of a folder. Nothing is written there."""
+    try:
+        handle = os.open(folder / LOCK, os.O_RDWR)
+    except OSError:  # never locked, or on a disk that cannot be written
+        return False
+    try:
+        lock(handle)
+    except OSError:
+        return True
+    finally:
+        os.close(handle)
+    return False
 
 
 def hold(folder: Path, *, shared: bool) -> WriterLock | None:

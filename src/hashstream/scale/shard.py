@@ -174,8 +174,8 @@ class Shard(Remote):
         """Copy the folder from a snapshot, where it is missing; complete or not at all. Done before, it is done."""
         if self._was_restored(snapshot):
             return
-        if HashTable.exists(self._folder):
-            raise ClusterError(f"shard {self._number} is there: {self._folder} holds a table")
+        if not self.may_be_restored(snapshot):
+            raise ClusterError(f"shard {self._number} is there: {self._folder} is not empty")
         with suppress(Exception):
             self.close()  # of the folder that is lost
         source = shard_folder(snapshot, self._number)
@@ -203,7 +203,9 @@ class Shard(Remote):
 
     def may_be_restored(self, snapshot: str) -> bool:
         """Whether the folder is lost, or was restored from this snapshot before."""
-        return not HashTable.exists(self._folder) or self._was_restored(snapshot)
+        folder = self._folder
+        lost = not folder.exists() or (folder.is_dir() and not any(folder.iterdir()))
+        return lost or self._was_restored(snapshot)
 
     def search(
         self,
