@@ -21,6 +21,7 @@ from hashstream.cli.common import fail, say
 from hashstream.cli.common import settings as parse_settings
 from hashstream.cli.table import check, compact, method_of, refresh, snapshot
 from hashstream.cli.table_common import DurabilityOption, FieldOption, failing, stopping, work_bar
+from hashstream.cli.table_export import export
 from hashstream.cli.table_items import count, ids, label, remove, show
 from hashstream.cli.table_search import search
 from hashstream.cli.table_stats import stats
@@ -135,6 +136,10 @@ cluster_app.command(epilog="Example: `hashstream cluster compact photos`")(compa
 cluster_app.command(
     epilog="Example: `hashstream cluster snapshot photos /backup/photos-monday`, a folder that all machines see"
 )(snapshot)
+cluster_app.command(
+    epilog="Example: `hashstream cluster export photos photos-parquet --features`, then, as one table, "
+    "`hashstream table import photos-parquet photos-table`"
+)(export)
 
 
 @cluster_app.command(

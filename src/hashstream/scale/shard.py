@@ -25,6 +25,7 @@ from hashstream.scale.holding import patiently
 from hashstream.scale.merging import Found, FoundWithin, Listed, columns_of
 from hashstream.scale.models import Models, Publication
 from hashstream.scale.partition import shard_of
+from hashstream.scale.shard_export import export_shard
 from hashstream.table.rescoring import Metric, distances_to
 from hashstream.table.results import Codes, Items
 from hashstream.table.stats import TableStats
@@ -56,7 +57,7 @@ class Shard(Remote):
     reads = frozenset(
         {
             "search", "search_radius", "score", "get", "ids", "count", "contains", "fields", "stats", "digest",
-            "codes", "check", "snapshot", "pid", "published", "facts", "sample_ids", "may_be_restored",
+            "codes", "check", "snapshot", "export", "pid", "published", "facts", "sample_ids", "may_be_restored",
             "sequences",
         }
     )  # fmt: skip
@@ -314,6 +315,10 @@ class Shard(Remote):
     def snapshot(self, path: str) -> None:
         """Write a copy into the folder of a snapshot of the whole cluster; nothing where it is there already."""
         once(shard_folder(path, self._number), self.table.snapshot)
+
+    def export(self, path: str, features: bool, part_rows: int | None) -> None:
+        """Write the parts of this shard into the folder of an export of the whole cluster."""
+        export_shard(self.table, self._number, Path(path), features=features, part_rows=part_rows)
 
     def pid(self) -> int:
         """The number of the process."""
