@@ -91,7 +91,7 @@ def values(outcomes: Sequence[Outcome], actors: Sequence[Actor], timeout: float 
     lost = [at for at, outcome in enumerate(outcomes) if outcome.lost]
     if lost:
         names = ", ".join(actors[at].name for at in lost)
-        within = "" if timeout is None else f" within {timeout:g} s"
+        within = "" if timeout is None else f" within {round(timeout, 1):g} s"
         why = next((f" ({outcomes[at].error})" for at in lost if outcomes[at].error is not None), "")
         raise ShardLost(
             f"{names} did not answer{within}{why}. It answers again once its machine and its folder are back; restore "

@@ -86,9 +86,11 @@ class Members:
             [self._begin(shard, method, *args) for shard in self.shards], self.shards, self.timeout
         )
 
-    def read_each(self, method: str, arguments: Mapping[int, tuple[Any, ...]]) -> list[Any]:
-        """The same of some shards, each with its own arguments, in their order."""
-        return self._some(method, arguments, self.timeout)
+    def read_each(
+        self, method: str, arguments: Mapping[int, tuple[Any, ...]], timeout: float | None = None
+    ) -> list[Any]:
+        """The same of some shards, each with its own arguments, in their order. timeout : instead of that of all."""
+        return self._some(method, arguments, self.timeout if timeout is None else timeout)
 
     def outcomes(self, method: str, args: tuple[Any, ...], timeout: float) -> list[Outcome]:
         """How a call of all shards ended."""
