@@ -75,9 +75,9 @@ def create(
         str | None,
         typer.Option(
             metavar="NAMES",
-            help="Custom resources of Ray, one per machine, separated by commas: shard i runs on the i-th of them, "
-            "again and again from the first. The folder is then on each machine's own disk. By default all machines "
-            "see one folder.",
+            help="Needed on several machines: custom resources of Ray, one per machine, separated by commas. Shard i "
+            "runs on the i-th of them, again and again from the first. Each machine then has a folder of this name, "
+            "for its shards, on its own disk; give commands on the first one. By default, all are on one machine.",
         ),
     ] = None,
     publish_every: Annotated[

@@ -70,14 +70,17 @@ class Cluster(Keeping):
         """Open a cluster's folder, or create one. All settings but `address`, `fields` and those from `timeout` on are
         fixed when it is created.
 
-        path : a folder that all machines see; with `nodes`, a folder of that name on each machine's own disk.
+        path : a folder on a local disk, since tables do not work on network file systems. One machine needs nothing
+            else. With `nodes`, each machine has a folder of this name for its shards, and programs run on that of
+            nodes[0], where `cluster.json` is.
         hasher : required for a new cluster, which learns with a copy of its own.
         shards : of a new cluster, 2 by default.
         address : of a running Ray, as `ray.init` takes it. The shards then go on without this program, and several
             programs share them; `stop` ends them. None starts a Ray on this machine that ends with this process.
         fields : as for `HashTable.open`.
-        nodes : names of Ray custom resources, one per machine: shard i runs where nodes[i % len(nodes)] is, so it comes
-            back to the machine that has its disk. The learner, the feed log and the models are on that of nodes[0].
+        nodes : needed on several machines: names of Ray custom resources, one per machine. Shard i runs where
+            nodes[i % len(nodes)] is, so it comes back to the machine that has its folder. The learner, the feed log
+            and the models are on that of nodes[0].
         publish_every : batches that are learned between two publications of the functions, 100 by default.
         policy : of the shards: "lazy" (the default) re-encodes in the background after a publication, "never" only in
             `refresh`.
