@@ -39,13 +39,16 @@ class LocalActor:
 
 class LocalEngine:
     """calls : (name of the actor, method) of all calls. before : called before each of them, and may raise. twice :
-    name of an actor that restarts after each call, and does it once more."""
+    name of an actor that restarts after each call, and does it once more. slow : (name of the actor, method) of calls
+    that are not answered in time, and done by `deliver`."""
 
     def __init__(self) -> None:
         self.actors: dict[str, LocalActor] = {}
         self.calls: list[tuple[str, str]] = []
         self.before: Callable[[str, str], None] | None = None
         self.twice = ""
+        self.slow: set[tuple[str, str]] = set()
+        self._waiting: list[tuple[LocalActor, str, tuple[Any, ...]]] = []
 
     def actor(
         self, kind: Callable[..., Any], args: tuple[Any, ...], *, name: str, node: str | None, detached: bool
@@ -59,6 +62,9 @@ class LocalEngine:
             self.before(actor.name, method)
         if actor.lost:
             return Outcome(lost=True)
+        if (actor.name, method) in self.slow:
+            self._waiting.append((actor, method, sent(args)))
+            return Outcome(lost=True)
         try:
             outcome = Outcome(sent(getattr(actor.object, method)(*sent(args))))
         except Exception as error:
@@ -67,6 +73,11 @@ class LocalEngine:
             actor.restart()
             outcome = Outcome(getattr(actor.object, method)(*pickle.loads(pickle.dumps(args))))
         return outcome
+
+    def deliver(self) -> list[Outcome]:
+        """Do the calls that were not answered, as Ray does for an actor that is back; nobody waits for them."""
+        self.slow, waiting, self._waiting = set(), self._waiting, []
+        return [self.run(*call) for call in waiting]
 
     def share(self, value: Any, n_bytes: int) -> Any:
         return value

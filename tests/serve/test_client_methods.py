@@ -17,11 +17,13 @@ from hashstream.table import TableError
 
 OF_A_FOLDER = {
     "open", "exists", "ingest_files", "paused", "in_doubt", "sample_ids", "adopt", "codes", "digest", "export",
-    "restore", "has", "ids_in_order",
+    "restore", "has", "ids_in_order", "sequences",
 }  # fmt: skip
 """Methods of a table that only make sense where its folder is, or that shards of a cluster need."""
 
-OF_SHARDS = {"add": {"sequence"}, "ingest": {"sequence"}, "label": {"learn"}}
+OF_SHARDS = {
+    "add": {"sequence"}, "ingest": {"sequence"}, "label": {"learn", "sequence"}, "remove": {"sequence"},
+}  # fmt: skip
 """Arguments for feeds and shards. Over HTTP, keys make calls repeatable, and one writer puts them in order."""
 
 ONLY_REMOTE = {"name", "info"}

@@ -19,7 +19,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from tests.table.fingerprints import wrong_answers
@@ -102,7 +102,7 @@ class Operation:
     payloads: list[dict[str, Any] | None] | None = None
     calls: tuple[Operation, ...] = ()
     key: str | None = None
-    sequence: list[int] | None = None
+    sequence: list[int] | int | None = None
 
     @property
     def is_keyed(self) -> bool:
@@ -112,6 +112,13 @@ class Operation:
         given = [] if self.ids is None else [f"{len(self.ids)} ids from {self.ids[0]!r}"]
         given += map(str, self.calls)
         return f"{self.name}({', '.join(given + ([] if self.argument is None else [str(self.argument)]))})"
+
+
+class Held(NamedTuple):
+    """An item that is stored. number : -1 for none."""
+
+    tenant: str | None
+    number: int
 
 
 class World:
@@ -177,7 +184,7 @@ class World:
         if rng.random() < 0.25:
             first = replace(first, y=None)
         operations = [first]
-        alive = {one: self._tenant(first, at) for at, one in enumerate(first.ids or [])}
+        alive = self._stored({}, first)
         while len(operations) < n:
             name = str(rng.choice(list(shares), p=weights / weights.sum()))
             if name in ("ingest", "add"):
@@ -194,12 +201,11 @@ class World:
                 operation = Operation(name, calls=tuple(calls))
             elif name == "remove where":
                 tenant = str(rng.choice(TENANTS))
-                if (
-                    "tenant" not in declared or self.numbered
-                ):  # where rows are skipped, nobody knows the tenant
+                if "tenant" not in declared:
                     continue
-                operation = Operation(name, argument={"tenant": tenant})
-                alive = {one: held for one, held in alive.items() if held != tenant}
+                operation = Operation(name, argument={"tenant": tenant}, sequence=self._guard(rng, None))
+                gone = [one for one, held in alive.items() if held.tenant == tenant]
+                alive = self._left(alive, gone, operation.sequence)
             elif name == "declare":
                 operation = Operation(name, argument=dict([FIELDS[int(rng.integers(len(FIELDS)))]]))
                 declared |= operation.argument
@@ -213,7 +219,7 @@ class World:
                     continue
                 ids = rng.permutation(np.array(sorted(alive), object))
                 ids = ids[: int(rng.integers(1, 8)) if rng.random() < 0.95 else len(ids)].tolist()
-                operation = Operation(name, ids)
+                operation = Operation(name, ids, sequence=self._guard(rng, len(ids)))
                 if name != "remove":
                     y = self._labels(rng, rng.integers(CLASSES, size=len(ids)))
                     if rng.random() < 0.3:  # some are taken back
@@ -221,13 +227,13 @@ class World:
                         y[rng.random(len(y)) < 0.5] = np.nan if self.labels == "matrix" else None
                     operation = replace(operation, y=y)
                 else:
-                    alive = {one: held for one, held in alive.items() if one not in set(ids)}
+                    alive = self._left(alive, ids, operation.sequence)
             else:
                 budget = int(rng.integers(1, 15)) if name == "refresh" and rng.random() < 0.6 else None
                 operation = Operation(name, argument=len(operations) if name == "snapshot" else budget)
             for call in operation.calls or (operation,):
                 if call.X is not None and call.name != "adopt":
-                    alive |= {one: self._tenant(call, at) for at, one in enumerate(call.ids or [])}
+                    alive = self._stored(alive, call)
             operations.append(operation)
         return [self._keyed(i, one) for i, one in enumerate(operations)] if self.seed % 3 else operations
 
@@ -239,8 +245,32 @@ class World:
         return replace(operation, key=f"call {index}") if operation.name in KEYED else operation
 
     @staticmethod
-    def _tenant(batch: Operation, at: int) -> str | None:
-        return (batch.fields or {}).get("tenant", [None] * (at + 1))[at]
+    def _stored(alive: dict[Any, Held], batch: Operation) -> dict[Any, Held]:
+        """The items after a batch, of which rows are skipped that come late."""
+        ids = batch.ids or []
+        tenants = (batch.fields or {}).get("tenant", [None] * len(ids))
+        numbers = [-1] * len(ids) if batch.sequence is None else batch.sequence
+        assert isinstance(numbers, list)
+        rows = {one: Held(*pair) for one, *pair in zip(ids, tenants, numbers, strict=True)}
+        late = {one for one, row in rows.items() if one in alive and 0 <= row.number <= alive[one].number}
+        return alive | {one: row for one, row in rows.items() if one not in late}
+
+    def _guard(self, rng: np.random.Generator, n: int | None) -> list[int] | int | None:
+        """Sequence numbers of a removal, or of labels, that leave newer items as they are."""
+        kind = rng.random() if self.numbered else 1.0
+        if kind > 0.7:
+            return None
+        return (
+            int(rng.integers(-1, 110)) if n is None or kind < 0.2 else rng.integers(-1, 110, size=n).tolist()
+        )
+
+    @staticmethod
+    def _left(alive: dict[Any, Held], gone: list[Any], sequence: list[int] | int | None) -> dict[Any, Held]:
+        """The items after a removal."""
+        if sequence is not None:
+            limits = sequence if isinstance(sequence, list) else [sequence] * len(gone)
+            gone = [one for one, limit in zip(gone, limits, strict=True) if alive[one].number <= limit]
+        return {one: held for one, held in alive.items() if one not in set(gone)}
 
     def _labels(self, rng: np.random.Generator, y: np.ndarray) -> np.ndarray:
         """Classes in the form that this world has for labels."""
@@ -308,21 +338,18 @@ class World:
 
         snapshots : where copies go; None for a table that is never closed and copied.
         """
-        name, ids, key = operation.name, operation.ids, operation.key
+        name, ids = operation.name, operation.ids
+        numbered: dict[str, Any] = {"sequence": operation.sequence, "key": operation.key}
         if name in ("ingest", "add"):
             store = table.ingest if name == "ingest" else table.add
-            more = {
-                "fields": operation.fields,
-                "payloads": operation.payloads,
-                "sequence": operation.sequence,
-            }
-            return table, store(ids, operation.X, operation.y, **more, key=key)
+            more = {"fields": operation.fields, "payloads": operation.payloads, **numbered}
+            return table, store(ids, operation.X, operation.y, **more)
         if name == "group":
             return table, together(table, operation.calls)
         if name == "label":
-            return table, table.label(ids, operation.y, key=key)
+            return table, table.label(ids, operation.y, **numbered)
         if name == "annotate":
-            return table, table.label(ids, operation.y, learn=False, key=key)
+            return table, table.label(ids, operation.y, learn=False, **numbered)
         if name == "adopt":
             learner = table.hasher
             learner.partial_fit(operation.X, operation.y)
@@ -330,9 +357,9 @@ class World:
         if name == "declare":
             return table, table.declare(operation.argument)
         if name == "remove where":
-            return table, table.remove(where=operation.argument, key=key)
+            return table, table.remove(where=operation.argument, **numbered)
         if name == "remove":
-            return table, table.remove(ids, key=key)
+            return table, table.remove(ids, **numbered)
         if name == "refresh":
             return table, table.refresh(operation.argument)
         if name == "compact":

@@ -237,10 +237,19 @@ class Cluster(Keeping):
         self._refuse_if_closed()
         return Writer(self._storer.check, self._storer.do)
 
-    def label(self, ids: IdsLike, y: LabelsLike, *, learn: bool = True, key: str | None = None) -> int:
-        """Give labels to stored items, and learn from them; see `HashTable.label`."""
+    def label(
+        self,
+        ids: IdsLike,
+        y: LabelsLike,
+        *,
+        learn: bool = True,
+        sequence: ArrayLike | None = None,
+        key: str | None = None,
+    ) -> int:
+        """Give labels to stored items, and learn from them; see `HashTable.label`. A row that is stored after this was
+        called keeps its own label, also where a retry does this late."""
         self._refuse_if_closed()
-        return self._storer.label(ids, y, learn=learn, key=key)
+        return self._storer.label(ids, y, learn=learn, sequence=sequence, key=key)
 
     def declare(self, fields: Mapping[str, Any]) -> None:
         """Add fields to all shards; see `HashTable.declare`."""
@@ -250,14 +259,20 @@ class Cluster(Keeping):
         self._storer.forget_template(self.fields)
 
     def remove(
-        self, ids: IdsLike | None = None, *, where: Where | None = None, key: str | None = None
+        self,
+        ids: IdsLike | None = None,
+        *,
+        where: Where | None = None,
+        sequence: ArrayLike | None = None,
+        key: str | None = None,
     ) -> int:
-        """Remove items, by their ids or by a filter; returns how many. See `HashTable.remove`.
+        """Remove items, by their ids or by a filter; returns how many. See `HashTable.remove`. A row that is stored
+        after this was called stays, also where a retry does this late; for filters, docs/scale.md has the limit.
 
         Nothing is kept of them, so a part that has them stores them again if it is fed late, or with `force`.
         """
         self._refuse_if_closed()
-        return self._storer.remove(ids, where, key)
+        return self._storer.remove(ids, where, sequence, key)
 
     def refresh(self, budget: int | None = None) -> int:
         """Publish the current functions, and have all shards re-encode items of old versions; returns how many, apart

@@ -26,7 +26,7 @@ from hashstream.table.policies import Never
 from hashstream.table.stats import TableStats
 from hashstream.table.table import HashTable
 
-__all__ = ["Begun", "Learner"]
+__all__ = ["Begun", "Learner", "Stored"]
 
 
 class Begun(NamedTuple):
@@ -39,13 +39,20 @@ class Begun(NamedTuple):
     late: bool
 
 
+class Stored(NamedTuple):
+    """How rows were stored. publication : the newest. late : whether nothing was done, since others were begun."""
+
+    publication: Publication | None
+    late: bool
+
+
 class Learner(Remote):
     """Learns for all shards.
 
     path : of the cluster. publish_every : batches that are learned between two publications.
     """
 
-    reads = frozenset({"held", "hasher", "model", "published", "stats", "check", "pid"})
+    reads = frozenset({"held", "sequences", "hasher", "model", "published", "stats", "check", "pid"})
 
     def __init__(self, path: str, publish_every: int) -> None:
         self._path, self._publish_every = Path(path), publish_every
@@ -136,26 +143,43 @@ class Learner(Remote):
         """Which items the learner has, (n,) bool."""
         return self.table.has(ids)
 
+    def sequences(self, ids: np.ndarray) -> np.ndarray:
+        """The sequence numbers of items, (n,) int64, as `HashTable.sequences` returns them."""
+        return self.table.sequences(ids)
+
     def store(
-        self, ids: np.ndarray, X: np.ndarray, y: np.ndarray | None, sequence: np.ndarray, learn: bool
-    ) -> Publication | None:
-        """Store rows, but those for which there are newer ones, and learn from them; returns the newest publication."""
+        self,
+        ids: np.ndarray,
+        X: np.ndarray,
+        y: np.ndarray | None,
+        sequence: np.ndarray,
+        learn: bool,
+        newest: int | None = None,
+    ) -> Stored:
+        """Store rows, but those for which there are newer ones, and learn from them.
+
+        newest : the number of their part. Where others were begun after it, nothing is done.
+        """
+        if newest is not None and not self.feed_log.is_newest(newest):
+            return Stored(None, late=True)
         table, version = self.table, self.table.version
         (table.ingest if learn else table.add)(ids, X, y, sequence=sequence)
-        return self._learned(table.version != version)
+        return Stored(self._learned(table.version != version), late=False)
 
     def label(
-        self, ids: np.ndarray, y: np.ndarray, learn: bool, key: str | None
+        self, ids: np.ndarray, y: np.ndarray, learn: bool, sequence: np.ndarray, key: str | None
     ) -> tuple[int, Publication | None]:
-        """Label rows that the learner has; how many labels are new, and the newest publication."""
+        """Label rows that the learner has, but those that have a higher sequence number; how many labels are new, and
+        the newest publication."""
         version = self.table.version
-        count = self.table.label(ids, y, learn=learn, key=key)
+        count = self.table.label(ids, y, learn=learn, sequence=sequence, key=key)
         return count, self._learned(self.table.version != version)
 
-    def remove(self, ids: np.ndarray) -> int:
-        """Remove those of the items that the learner has. What was learned from them stays learned, as in a table."""
-        there = ids[self.held(ids)]
-        return self.table.remove(there) if len(there) else 0
+    def remove(self, ids: np.ndarray, sequence: np.ndarray) -> int:
+        """Remove those of the items that the learner has, but those that have a higher sequence number. What was
+        learned from them stays learned, as in a table."""
+        there = self.held(ids)
+        return self.table.remove(ids[there], sequence=sequence[there]) if there.any() else 0
 
     def adopt(self, raw: bytes) -> Publication:
         """Go on from functions that were learned elsewhere, and publish them."""

@@ -134,20 +134,22 @@ class Shard(Remote):
             raise ClusterError(f"shard {self._number} has no hash functions yet: none were published to it")
         table.add(ids, X, y, fields=fields, payloads=payloads, sequence=sequence)
 
-    def label(self, ids: np.ndarray, y: np.ndarray, key: str) -> int:
-        """Store labels, without learning from them."""
-        return self.table.label(ids, y, learn=False, key=key)
+    def label(self, ids: np.ndarray, y: np.ndarray, sequence: np.ndarray, key: str) -> int:
+        """Store labels, without learning from them, but of items that have a higher sequence number."""
+        return self.table.label(ids, y, learn=False, sequence=sequence, key=key)
 
-    def remove(self, ids: np.ndarray | None, where: Mapping[str, Any] | None, key: str) -> int:
-        """Remove items; ids that are not there any more are left out."""
+    def remove(
+        self, ids: np.ndarray | None, where: Mapping[str, Any] | None, sequence: np.ndarray | int, key: str
+    ) -> int:
+        """Remove items, but those that have a higher sequence number; ids that are not there any more are left out."""
         table = self.table
         if ids is None:
-            return table.remove(where=where, key=key)
+            return table.remove(where=where, sequence=sequence, key=key)
         try:
-            return table.remove(ids, key=key)
+            return table.remove(ids, sequence=sequence, key=key)
         except KeyError:
-            there = ids[self.contains(ids)]
-            return table.remove(there) if len(there) else 0
+            there = self.contains(ids)
+            return table.remove(ids[there], sequence=np.asarray(sequence)[there]) if there.any() else 0
 
     def adopt(self, raw: bytes, publication: Publication, budget: int | None) -> int:
         """Take over published functions, unless there are newer ones, and re-encode items; returns how many."""
@@ -276,13 +278,8 @@ class Shard(Remote):
         return self.table.has(ids)
 
     def sequences(self, ids: np.ndarray) -> np.ndarray:
-        """The sequence numbers of items, (n,) int64; -1 for those that are not there, or have none."""
-        there = self.contains(ids)
-        found = np.full(len(ids), -1, np.int64)
-        if there.any():
-            held = self.table.get(ids[there], features=False).sequences
-            found[there] = -1 if held is None else held
-        return found
+        """The sequence numbers of items, (n,) int64, as `HashTable.sequences` returns them."""
+        return self.table.sequences(ids)
 
     def published(self) -> tuple[int, str]:
         """The version of the current functions, -1 for none, and what "auto" means with them."""

@@ -3,6 +3,9 @@
 Each call has a number, and each of its rows the sequence number (number << 32) + row. All steps may be repeated with
 these: a row that is stored with the same or a higher one is skipped, in the learner as in the shards. So after a kill
 at any point the same call, with the same key, gives the same result.
+
+Labels and removals are sent with the numbers that their items have when the call begins. Where one is done late, by a
+retry, an item that has a higher number by then is left as it is.
 """
 
 from __future__ import annotations
@@ -18,9 +21,9 @@ from hashstream.hashers import LabelsLike, OnlineHasher
 from hashstream.hashers.labels import missing_rows
 from hashstream.hashers.serialization import from_bytes
 from hashstream.scale.engine import Actor
-from hashstream.scale.learner import Begun
+from hashstream.scale.learner import Begun, Stored
 from hashstream.scale.members import Members
-from hashstream.scale.merging import merge_items
+from hashstream.scale.merging import Listed, merge_items
 from hashstream.scale.partition import route
 from hashstream.table.calls import Call
 from hashstream.table.incoming import (
@@ -29,10 +32,11 @@ from hashstream.table.incoming import (
     PayloadsLike,
     check_feedback,
     check_incoming,
+    check_removal,
     check_sequence,
 )
 from hashstream.table.keys import check_key, fingerprint, removal_fingerprint
-from hashstream.table.reading import Where
+from hashstream.table.reading import NOT_STORED, Where
 from hashstream.table.results import Items
 from hashstream.table.state.ids import as_ids, kind_of
 from hashstream.table.state.state import State
@@ -139,15 +143,15 @@ class Storer:
 
     def send(self, rows: Incoming, numbers: np.ndarray, *, learn: bool, begun: Begun) -> Pending:
         """Have rows learned, then begin to store them; `Members.finish` waits for that."""
-        members, publication = self._members, begun.publication
+        members = self._members
         lesson = self._lesson(rows, learn, begun.started)
-        if begun.late:  # the learner does not know newer rows without a label
-            lesson = lesson[self._held(rows.ids[lesson]) <= numbers[lesson]]
-        if len(lesson):
-            y = None if rows.y is None else rows.y[lesson]
-            args = rows.ids[lesson], rows.X[lesson], y, numbers[lesson], learn
-            publication = members.learn("store", *args)
-        members.push(publication)
+        stored = Stored(None, late=True)
+        if not begun.late:
+            stored = self._teach(rows, numbers, lesson, learn, begun.part.number)
+        if stored.late:  # the learner does not know newer rows without a label
+            lesson = lesson[self._numbers(rows.ids[lesson]) <= numbers[lesson]]
+            stored = self._teach(rows, numbers, lesson, learn, None)
+        members.push(stored.publication or begun.publication)
         arguments = {}
         for shard, at in route(rows.ids, len(members.shards)):
             part = rows.chosen(at)
@@ -177,39 +181,55 @@ class Storer:
             wanted[others] = self._members.learn("held", rows.ids[others])
         return np.flatnonzero(wanted)
 
-    def _held(self, ids: np.ndarray) -> np.ndarray:
-        """The sequence numbers (n,) with which ids are stored, -1 for none."""
+    def _teach(
+        self, rows: Incoming, numbers: np.ndarray, lesson: np.ndarray, learn: bool, newest: int | None
+    ) -> Stored:
+        """Have the rows of a lesson stored by the learner. newest : as for `Learner.store`."""
+        if not len(lesson):
+            return Stored(None, late=False)
+        y = None if rows.y is None else rows.y[lesson]
+        args = rows.ids[lesson], rows.X[lesson], y, numbers[lesson], learn, newest
+        stored: Stored = self._members.learn("store", *args)
+        return stored
+
+    def _numbers(self, ids: np.ndarray) -> np.ndarray:
+        """The sequence numbers (n,) of items, as `HashTable.sequences` returns them."""
         routed = list(route(ids, len(self._members.shards)))
         parts = self._members.read_each("sequences", {at: (ids[rows],) for at, rows in routed})
-        found = np.full(len(ids), -1, np.int64)
+        found = np.full(len(ids), NOT_STORED, np.int64)
         for (_, rows), numbers in zip(routed, parts, strict=True):
             found[rows] = numbers
         return found
 
     # ---- labels
 
-    def label(self, ids: IdsLike, y: LabelsLike, *, learn: bool, key: str | None) -> int:
+    def label(
+        self, ids: IdsLike, y: LabelsLike, *, learn: bool, sequence: Any = None, key: str | None = None
+    ) -> int:
         """Label stored items; returns how many labels are new."""
         members, name = self._members, _name(key)
-        rows = check_feedback(self.template, ids, y)
+        rows = check_feedback(self.template, ids, y, sequence)
         assert rows.y is not None
         mark = f"label {learn} {fingerprint('label', rows):08x}"
-        self._refuse_missing(rows.ids, name, mark)
+        numbers = self._stored_numbers(rows.ids, name, mark)
         begun: Begun = members.learn("begin", name, mark, None, True)
         if begun.part.done:
             return begun.part.result or 0
         self.see(begun)
         call = f"label {begun.part.number}"
-        held = members.learn("held", rows.ids)
+        learned = members.learn("sequences", rows.ids)
+        held = learned >= numbers  # or the learner has none, or an older row
         if learn and not held.all():
             self._lend(rows.ids[~held])
-            held = np.ones(len(rows.ids), bool)
+            learned, held = np.maximum(learned, numbers), np.ones(len(rows.ids), bool)
+        guard, taught = _lowest(numbers, rows.guard), _lowest(learned, rows.guard)
         count, publication = 0, begun.publication
         if held.any():
-            args = rows.ids[held], rows.y[held], learn, call if learn else None
+            args = rows.ids[held], rows.y[held], learn, taught[held], call if learn else None
             count, publication = members.learn("label", *args)
         routed = route(rows.ids, len(members.shards))
-        stored = members.write_each("label", {at: (rows.ids[r], rows.y[r], call) for at, r in routed})
+        arguments = {at: (rows.ids[r], rows.y[r], guard[r], call) for at, r in routed}
+        stored = members.write_each("label", arguments)
         result = count if learn else sum(stored)
         if key is not None:
             members.learn("finish", begun.part.number, len(rows.ids), result)
@@ -232,11 +252,6 @@ class Storer:
         routed = list(route(ids, len(members.shards)))
         parts = members.read_each("get", {at: (ids[rows], features) for at, rows in routed})
         return merge_items(len(ids), list(zip((one.rows for one in routed), parts, strict=True)), ids)
-
-    def missing(self, ids: np.ndarray) -> np.ndarray:
-        """Those of the ids that are not stored."""
-        gone: np.ndarray = ids[~self.has(ids)]
-        return gone
 
     def has(self, ids: np.ndarray) -> np.ndarray:
         """Which ids are stored, (n,) bool."""
@@ -266,44 +281,46 @@ class Storer:
 
     def _do(self, call: Call) -> int | None:
         if call.kind in ("label", "annotate"):
-            return self.label(*call.args, learn=call.kind == "label", key=call.key)
+            return self.label(*call.args, learn=call.kind == "label", key=call.key, **call.more)
         self.store(*call.args, learn=call.kind == "ingest", key=call.key, **call.more)
         return None
 
-    def _refuse_missing(self, ids: np.ndarray, name: str | None, mark: str) -> None:
-        """KeyError where items are not stored, unless the call was begun before, and they may be gone since."""
-        gone = self.missing(ids)
+    def _stored_numbers(self, ids: np.ndarray, name: str | None, mark: str) -> np.ndarray:
+        """The sequence numbers of items when a call begins, -1 for none. KeyError where items are not stored, unless
+        the call was begun before, and they may be gone since."""
+        numbers = self._numbers(ids)
+        gone = ids[numbers == NOT_STORED]
         if len(gone) and not (name is not None and self._members.learn("knows", name, mark)):
             raise KeyError(f"not in the cluster: {', '.join(map(repr, gone[:10].tolist()))}")
+        return np.asarray(np.maximum(numbers, -1))
 
     # ---- removing
 
-    def remove(self, ids: IdsLike | None, where: Where | None, key: str | None) -> int:
+    def remove(self, ids: IdsLike | None, where: Where | None, sequence: Any, key: str | None) -> int:
         """Remove items by ids or by a filter; returns how many."""
-        if (ids is None) == (where is None):
-            raise ValueError("remove needs ids, or where=, and not both")
-        if where is not None and not where:
-            raise ValueError("an empty filter would remove every item: to do so, ask that the id exists")
         members, name = self._members, _name(key)
-        wanted = None if ids is None else np.unique(as_ids(ids))
+        wanted, given = check_removal(ids, where, sequence)
         mark = f"remove {removal_fingerprint(wanted, where):08x}"
-        if wanted is not None:
-            self._refuse_missing(wanted, name, mark)
+        numbers = None if wanted is None else self._stored_numbers(wanted, name, mark)
         begun: Begun = members.learn("begin", name, mark, None, True)
         if begun.part.done:
             return begun.part.result or 0
         call = f"remove {begun.part.number}"
-        if wanted is None:
-            matching = np.concatenate(
-                [one.ids for one in members.read("ids", where, None) if len(one.ids)] or [[]]
-            )
-            if len(matching):
-                members.learn("remove", as_ids(matching))
-            counts = members.write("remove", None, where, call)
+        arguments: dict[int, tuple[Any, ...]]
+        if wanted is None or numbers is None:
+            listed: list[Listed] = members.read("ids", where, None)
+            some = [one for one in listed if len(one.ids)]
+            if some:
+                each = _lowest(np.concatenate([one.sequences for one in some]), given)
+                members.learn("remove", as_ids(np.concatenate([one.ids for one in some])), each)
+            highest = [_lowest(one.sequences.max(initial=-1), given) for one in listed]
+            arguments = {at: (None, where, highest[at], call) for at in range(len(listed))}
         else:
-            members.learn("remove", wanted)
+            guard = _lowest(numbers, given)
+            members.learn("remove", wanted, guard)
             routed = route(wanted, len(members.shards))
-            counts = members.write_each("remove", {at: (wanted[rows], None, call) for at, rows in routed})
+            arguments = {at: (wanted[rows], None, guard[rows], call) for at, rows in routed}
+        counts = members.write_each("remove", arguments)
         if key is not None:
             members.learn("finish", begun.part.number, sum(counts), sum(counts))
         return sum(counts)
@@ -311,6 +328,11 @@ class Storer:
 
 def _name(key: str | None) -> str | None:
     return None if key is None else f"key {check_key(key)}"
+
+
+def _lowest(numbers: Any, given: np.ndarray | None) -> Any:
+    """The sequence numbers that items have, or those that the caller gave, whichever are lower."""
+    return numbers if given is None else np.minimum(numbers, given)
 
 
 def _labels_of(labels: list[Any]) -> np.ndarray | None:

@@ -14,7 +14,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 
 from hashstream.table.errors import TableError
-from hashstream.table.incoming import Incoming
+from hashstream.table.incoming import ANY_NUMBER, Incoming
 from hashstream.table.keys import check_key
 from hashstream.table.state.change import Done
 from hashstream.table.state.columns import FieldColumn, field_column
@@ -193,6 +193,10 @@ def joined(parts: list[Incoming]) -> Incoming:
     payloads: list[str | None] | None = None
     if any(part.payloads is not None for part in parts):
         payloads = [text for part in parts for text in part.payloads or [None] * len(part.ids)]
+    guard: np.ndarray | None = None
+    if any(part.guard is not None for part in parts):
+        each = [np.full(len(part.ids), ANY_NUMBER) if part.guard is None else part.guard for part in parts]
+        guard = np.concatenate(each)
     return replace(
         parts[-1],
         ids=np.concatenate([part.ids for part in parts]),
@@ -200,6 +204,7 @@ def joined(parts: list[Incoming]) -> Incoming:
         y=_joined_labels([part.y for part in parts], [len(part.ids) for part in parts]),
         fields=fields,
         payloads=payloads,
+        guard=guard,
     )
 
 

@@ -21,14 +21,20 @@ from hashstream.table.state.number_columns import IntColumn
 from hashstream.table.state.state import State
 
 __all__ = [
+    "ANY_NUMBER",
     "IdsLike",
     "Incoming",
     "PayloadsLike",
     "check_feedback",
     "check_incoming",
+    "check_removal",
+    "check_sequence",
     "field_columns",
     "payload_texts",
 ]
+
+ANY_NUMBER = np.iinfo(np.int64).max
+"""A guard that no item is newer than."""
 
 MAX_PAYLOAD = 1 << 20  # characters of JSON
 MAX_DEPTH = (
@@ -43,11 +49,13 @@ PayloadsLike = Sequence[Mapping[str, Any] | None]
 
 @dataclass(frozen=True)
 class Incoming:
-    """Rows of one call, as the table takes them; for labels of stored items, only ids and y count.
+    """Rows of one call, as the table takes them; for labels of stored items, only ids, y and guard count.
 
     ids : (n,) int64, or object holding str. X : (n, d) in the table's dtype. y : as `plain_labels` returns them, or
     None. fields : name -> values. payloads : JSON texts, None for a missing one; or None for none at all.
     A sequence number per row is the field `SEQUENCE`.
+    guard : for labels, (n,) int64: an item that is stored with a higher sequence number is left as it is. None for no
+    such limit.
     learner : the table's hasher, which has checked them. firm : whether they fit any later state of the table, too: ids
     and features have their kind once there are items.
     """
@@ -59,6 +67,7 @@ class Incoming:
     payloads: list[str | None] | None
     learner: OnlineHasher
     firm: bool = False
+    guard: np.ndarray | None = None
 
     @property
     def sequence(self) -> np.ndarray | None:
@@ -75,6 +84,7 @@ class Incoming:
             y=None if self.y is None else self.y[rows],
             fields={name: values.chosen(rows) for name, values in self.fields.items()},
             payloads=None if self.payloads is None else [self.payloads[row] for row in rows.tolist()],
+            guard=None if self.guard is None else self.guard[rows],
         )
 
 
@@ -111,7 +121,7 @@ def check_incoming(
     return Incoming(ids, X, labels, columns, texts, learner, firm)
 
 
-def check_feedback(state: State, ids: Any, y: LabelsLike) -> Incoming:
+def check_feedback(state: State, ids: Any, y: LabelsLike, sequence: Any = None) -> Incoming:
     """Check labels for stored items, apart from whether they are stored."""
     wanted = as_ids(ids)
     if twice := repeated(wanted):
@@ -123,7 +133,26 @@ def check_feedback(state: State, ids: Any, y: LabelsLike) -> Incoming:
         )
     learner = state.model.hasher.copy()
     labels = _check_labels(learner, plain_labels(given), len(wanted))
-    return Incoming(wanted, NO_ROWS, labels, {}, None, learner, firm=True)
+    guard = None if sequence is None else check_sequence(sequence, len(wanted), least=-1)
+    return Incoming(wanted, NO_ROWS, labels, {}, None, learner, firm=True, guard=guard)
+
+
+def check_removal(ids: Any, where: Any, sequence: Any) -> tuple[np.ndarray | None, np.ndarray | None]:
+    """Check a removal: the distinct ids, ascending, or None for a filter; and its guard, None for none: a number for
+    each id, or one for the filter."""
+    if (ids is None) == (where is None):
+        raise ValueError("remove needs ids, or where=, and not both")
+    if where is not None:
+        if not where:
+            raise ValueError("an empty filter would remove every item: to do so, ask that the id exists")
+        return None, None if sequence is None else check_sequence(sequence, None, least=-1)
+    given = as_ids(ids)
+    wanted, at = np.unique(given, return_inverse=True)
+    if sequence is None:
+        return wanted, None
+    guard = np.full(len(wanted), -1, np.int64)
+    np.maximum.at(guard, at, check_sequence(sequence, len(given), least=-1))
+    return wanted, guard
 
 
 def _check_labels(learner: OnlineHasher, y: np.ndarray, n: int, *, learned: bool = False) -> np.ndarray:
@@ -156,15 +185,19 @@ def _fitting(ids: Any, X: np.ndarray, state: State) -> tuple[np.ndarray, np.ndar
     return ids, np.ascontiguousarray(X)
 
 
-def check_sequence(sequence: Any, n: int) -> np.ndarray:
-    """The sequence numbers of n rows, int64, from one for all or one for each; ValueError where they are not that."""
+def check_sequence(sequence: Any, n: int | None, *, least: int = 0) -> np.ndarray:
+    """Sequence numbers, int64: of n rows, (n,), from one for all or one for each; or a single one, for n None.
+
+    ValueError where they are not that. least : the smallest that there may be; -1 stands for an item without one.
+    """
     given = np.asarray(sequence)
-    whole = given.dtype.kind in "iu" and given.shape in ((), (n,))
-    if not whole or (given < 0).any() or (given > np.iinfo(np.int64).max).any():
+    whole = given.dtype.kind in "iu" and given.shape in ((), () if n is None else (n,))
+    if not whole or (given < least).any() or (given > ANY_NUMBER).any():
+        for_all = "one for all items that match" if n is None else f"or {n} of them, one per row"
         raise ValueError(
-            f"sequence must be a whole number from 0 to 2^63 - 1, or {n} of them, one per row, not {sequence!r:.100}"
+            f"sequence must be a whole number from {least} to 2^63 - 1, {for_all}, not {sequence!r:.100}"
         )
-    return np.full(n, given.astype(np.int64))
+    return np.full(given.shape if n is None else n, given.astype(np.int64))
 
 
 def field_columns(fields: Mapping[str, Any], kinds: Mapping[str, str], n: int) -> dict[str, FieldColumn]:

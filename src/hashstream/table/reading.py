@@ -32,9 +32,12 @@ from hashstream.table.state.state import State
 from hashstream.table.state.view import View, locate
 from hashstream.table.storage.base import Storage, read_payloads
 
-__all__ = ["Include", "Readable", "Where"]
+__all__ = ["NOT_STORED", "Include", "Readable", "Where"]
 
 Where = Mapping[str, Any]
+
+NOT_STORED = -2
+"""In the place of a sequence number: there is no such item."""
 
 log = logging.getLogger("hashstream.table")
 
@@ -301,16 +304,22 @@ class Readable(Guarded):
             except ValueError:  # a number that no id can be
                 return False
 
-    @inside
     def has(self, ids: ArrayLike | Sequence[int] | Sequence[str]) -> np.ndarray:
         """Which ids are stored, (n,) bool: `in` for many at once."""
+        return self.sequences(ids) > NOT_STORED
+
+    @inside
+    def sequences(self, ids: ArrayLike | Sequence[int] | Sequence[str]) -> np.ndarray:
+        """The sequence numbers of items, (n,) int64; -1 for one that has none, `NOT_STORED` for an id that is not."""
         wanted = as_ids(ids)
         self._refuse_if_forked()
         self._refuse_if_closed()
         self._keep_up()
         with self._publish:
-            there: np.ndarray = self._find(wanted) >= 0
-        return there
+            slots, view = self._find(wanted), self._state.view
+        numbers = np.full(len(wanted), NOT_STORED, np.int64)
+        numbers[slots >= 0] = view.sequences(slots[slots >= 0])
+        return numbers
 
     def _slots(self, ids: np.ndarray) -> np.ndarray:
         """The slots of ids, or a KeyError; while holding `_publish`, or the writer's lock."""

@@ -27,7 +27,14 @@ from hashstream.table.export.writing import ExportProgress, export_state
 from hashstream.table.files import FileIngest, Progress, Tally, check_sources, open_source
 from hashstream.table.following import Follower, follower_of
 from hashstream.table.guard import change, exclusively, inside
-from hashstream.table.incoming import IdsLike, Incoming, PayloadsLike, check_feedback, check_incoming
+from hashstream.table.incoming import (
+    IdsLike,
+    Incoming,
+    PayloadsLike,
+    check_feedback,
+    check_incoming,
+    check_removal,
+)
 from hashstream.table.keys import check_key, fingerprint, removal_fingerprint, result_of
 from hashstream.table.logs import log_commit, log_compaction
 from hashstream.table.opening import new_fields, open_storage
@@ -38,7 +45,6 @@ from hashstream.table.results import Commit
 from hashstream.table.settings import Durability, Settings
 from hashstream.table.state.change import Batch, Change, Done
 from hashstream.table.state.columns import SEQUENCE, field_kinds
-from hashstream.table.state.ids import as_ids
 from hashstream.table.state.index import Index
 from hashstream.table.state.state import Model, State
 from hashstream.table.stats import History, TableStats, stored_map_of, table_stats
@@ -311,7 +317,15 @@ class HashTable(Readable):
         self._once(Call("ingest" if learn else "add", (ids, X, y), more, key))
 
     @change
-    def label(self, ids: IdsLike, y: LabelsLike, *, learn: bool = True, key: str | None = None) -> int:
+    def label(
+        self,
+        ids: IdsLike,
+        y: LabelsLike,
+        *,
+        learn: bool = True,
+        sequence: ArrayLike | None = None,
+        key: str | None = None,
+    ) -> int:
         """Give labels to stored items, and learn from them unless told otherwise; durable when this returns.
 
         A label in the place of another one corrects it: a hasher that can (`hasher.can_correct()`: RidgeHash, for
@@ -325,11 +339,14 @@ class HashTable(Readable):
 
         ids : (n,), each once; KeyError where one is not stored. y : (n,) labels or an (n, C) matrix.
         learn : False stores the labels only, as `add` does: for functions that are learned elsewhere.
-        key : as for `ingest`.
+        sequence : a whole number, or one per id: an item that is stored with a higher one is newer than this call, and
+            left as it is. So a call may come late. An item without a number is never newer; numbers as `get` returns
+            them, -1 for none, mean the items that were read. They are compared only, not stored.
+        key : as for `ingest`. A repeated call may have other sequence numbers.
 
         Returns the number of items whose label has changed.
         """
-        return self._once(Call("label" if learn else "annotate", (ids, y), {}, key)) or 0
+        return self._once(Call("label" if learn else "annotate", (ids, y), {"sequence": sequence}, key)) or 0
 
     def writer(self) -> Writer:
         """A writer for any number of threads, whose calls share commits: many small calls at once take little longer
@@ -403,7 +420,8 @@ class HashTable(Readable):
         state = self._sure_state()
         with self._publish:
             slots = self._slots(rows.ids)
-        plan = plan_labels(state, self._storage, slots, rows.y, learn=learn)
+        due = np.flatnonzero(_due(state, slots, rows.guard))
+        plan = plan_labels(state, self._storage, slots[due], rows.y[due], learn=learn)
         changed = np.isin(slots, plan.relabelled)
         counts = [0 if call.rows is None else len(call.rows.ids) for call in calls]
         new = [int(part.sum()) for part in np.split(changed, np.cumsum(counts)[:-1])]
@@ -426,18 +444,20 @@ class HashTable(Readable):
 
     @change
     def remove(
-        self, ids: IdsLike | None = None, *, where: Where | None = None, key: str | None = None
+        self,
+        ids: IdsLike | None = None,
+        *,
+        where: Where | None = None,
+        sequence: ArrayLike | None = None,
+        key: str | None = None,
     ) -> int:
         """Remove items for good, by their ids or by a filter; returns how many.
 
-        KeyError, and nothing changes, where an id is not stored. key : as for `ingest`.
+        KeyError, and nothing changes, where an id is not stored. sequence : as for `label`; one number with `where`.
+        key : as for `label`.
         """
         state = self._sure_state()
-        if (ids is None) == (where is None):
-            raise ValueError("remove needs ids, or where=, and not both")
-        if where is not None and not where:
-            raise ValueError("an empty filter would remove every item: to do so, ask that the id exists")
-        wanted = None if ids is None else np.unique(as_ids(ids))
+        wanted, guard = check_removal(ids, where, sequence)
         mark = 0
         if key is not None:
             mark = removal_fingerprint(wanted, where)
@@ -448,7 +468,8 @@ class HashTable(Readable):
             slots = self._matching(where, state).slots()
         else:
             with self._publish:
-                slots = np.sort(self._slots(wanted)).astype(np.uint32)
+                slots = self._slots(wanted)
+        slots = np.sort(slots[_due(state, slots, guard)]).astype(np.uint32)
         done = () if key is None else (Done(key, mark, len(slots)),)
         if len(slots) or done:
             self._commit(Plan(Change(state.sample.change(slots), removed=slots)), done)
@@ -887,3 +908,9 @@ class HashTable(Readable):
 def _version(state: State) -> int | None:
     """Of the current functions."""
     return None if state.model.encoder is None else state.model.version
+
+
+def _due(state: State, slots: np.ndarray, guard: np.ndarray | None) -> np.ndarray:
+    """Which items at slots (n,) are not newer than a call, (n,) bool. guard : the highest sequence numbers that they
+    may have."""
+    return np.ones(len(slots), bool) if guard is None else state.view.sequences(slots) <= guard
