@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -12,14 +13,18 @@ from tests.scale.pairs import X, Y, assert_same_answers, hasher_of
 
 from hashstream import HashTable
 from hashstream.scale import Cluster
+from hashstream.scale.engine import Outcome
+from hashstream.scale.models import Models
 
 
 class Machines(LocalEngine):
-    """Actors see the disk of their machine only. The program runs on that of `first`."""
+    """Actors see the disk of their machine only. The program runs on that of `first`. compared : how
+    searches were to compare codes."""
 
     def __init__(self, disks: Path, first: str) -> None:
         super().__init__()
         self._disks, self._first = disks, first
+        self.compared: list[str] = []
 
     def actor(
         self, kind: Callable[..., Any], args: tuple[Any, ...], *, name: str, node: str | None, detached: bool
@@ -27,6 +32,10 @@ class Machines(LocalEngine):
         assert node is not None
         path = args[0] if node == self._first else str(self._disks / node / Path(args[0]).name)
         return super().actor(kind, (path, *args[1:]), name=name, node=node, detached=detached)
+
+    def run(self, actor: LocalActor, method: str, args: tuple[Any, ...]) -> Outcome:
+        self.compared += [args[3]] if method == "search" else []
+        return super().run(actor, method, args)
 
 
 def names(folder: Path) -> set[str]:
@@ -75,3 +84,21 @@ def test_each_machine_has_its_part(tmp_path: Path) -> None:
                 store.ingest(range(300, 350), X[300:350], Y[300:350])
                 store.refresh()
             assert_same_answers(table, again)
+
+
+def test_a_shard_that_does_not_see_the_models_decides_nothing(tmp_path: Path) -> None:
+    """What "auto" means is noted beside the models, which only the first machine has."""
+    engine = Machines(tmp_path / "disks", "a")
+    folder = tmp_path / "disks" / "a" / "photos"
+    with Cluster.open(
+        folder, hasher_of("FCOH"), shards=2, nodes=["a", "b"], policy="never", engine=engine
+    ) as cluster:
+        cluster.ingest(range(50), X[:50], Y[:50])
+        publication = Models(folder).current()
+        assert publication is not None
+        (folder / "current").write_text(json.dumps(publication._replace(compare="current")._asdict()))
+    engine = Machines(tmp_path / "disks", "a")
+    with Cluster.open(folder, engine=engine) as cluster:
+        for _ in range(3):
+            cluster.search(X[:1])
+    assert engine.compared == ["current"] * 6

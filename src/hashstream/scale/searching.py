@@ -57,9 +57,9 @@ class Searcher:
     def compare(self) -> str:
         return self._published[1]
 
-    def published(self, version: int, compare: str) -> None:
+    def published(self, version: int, compare: str | None) -> None:
         """Note what was published last."""
-        if version >= self._published[0]:
+        if compare is not None and version >= self._published[0]:
             self._published = (version, compare)
 
     def search(

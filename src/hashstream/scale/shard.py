@@ -71,7 +71,7 @@ class Shard(Remote):
         self._folder = shard_folder(path, number)
         self._note = self._folder.with_name(f"{self._folder.name}.restored")  # says from where
         self._models = Models(self._path)
-        self._compare = "like"
+        self._compare: str | None = None  # not known before a publication was seen
         self._table: HashTable | None = None
         self._opening = threading.Lock()
 
@@ -281,8 +281,9 @@ class Shard(Remote):
         """The sequence numbers of items, (n,) int64, as `HashTable.sequences` returns them."""
         return self.table.sequences(ids)
 
-    def published(self) -> tuple[int, str]:
-        """The version of the current functions, -1 for none, and what "auto" means with them."""
+    def published(self) -> tuple[int, str | None]:
+        """The version of the current functions, -1 for none, and what "auto" means with them: None where this machine
+        does not have the models, and none was published since this process began."""
         version = self.table.version
         return -1 if version is None else version, self._compare
 
