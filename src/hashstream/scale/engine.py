@@ -83,20 +83,29 @@ class Engine(Protocol):
         """Machines that take actors; 0 where actors are objects of this process."""
 
 
-def values(outcomes: Sequence[Outcome], actors: Sequence[Actor], timeout: float | None) -> list[Any]:
-    """The values of calls to actors; raises the first error, or `ShardLost` where one did not answer."""
+def values(
+    outcomes: Sequence[Outcome],
+    actors: Sequence[Actor],
+    timeout: float | None,
+    shards: Sequence[Actor] | None = None,
+) -> list[Any]:
+    """The values of calls to actors; raises the first error, or `ShardLost` where one did not answer.
+
+    shards : all of them, by which lost ones are numbered; the actors by default.
+    """
     for outcome in outcomes:
         if outcome.error is not None and not outcome.lost:
             raise outcome.error
     lost = [at for at, outcome in enumerate(outcomes) if outcome.lost]
     if lost:
-        names = ", ".join(actors[at].name for at in lost)
+        gone = [actors[at] for at in lost]
+        names = ", ".join(one.name for one in gone)
         within = "" if timeout is None else f" within {round(timeout, 1):g} s"
         why = next((f" ({outcomes[at].error})" for at in lost if outcomes[at].error is not None), "")
         raise ShardLost(
             f"{names} did not answer{within}{why}. It answers again once its machine and its folder are back; restore "
             "it from a snapshot where its disk is lost",
-            lost,
+            [at for at, one in enumerate(actors if shards is None else shards) if one in gone],
         )
     return [outcome.value for outcome in outcomes]
 

@@ -169,8 +169,8 @@ class Members:
                 if outcome.lost and outcome.error is None
             ]
             if not busy:
-                return values(outcomes, actors, None)
+                return values(outcomes, actors, None, self.shards)
             self._values([self._begin(actor, "pid") for actor in busy], busy, self.timeout)
 
     def _values(self, calls: Sequence[Any], actors: Sequence[Actor], timeout: float) -> list[Any]:
-        return values(self.engine.gather(calls, timeout), actors, timeout)
+        return values(self.engine.gather(calls, timeout), actors, timeout, self.shards)
