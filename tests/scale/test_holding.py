@@ -58,3 +58,19 @@ def test_what_could_not_be_opened_is_not_held(tmp_path: Path) -> None:
     with pytest.raises(TableError, match="leave hasher= out"):
         Cluster.open(tmp_path / "c", hasher_of("RidgeHash"), engine=LocalEngine())
     opened(tmp_path / "c").close()
+
+
+def test_what_could_not_be_stopped_is_not_held(tmp_path: Path) -> None:
+    """As where Ray was shut down before."""
+    engine = LocalEngine()
+    cluster = opened(tmp_path / "c", engine=engine)
+
+    def gone(name: str, method: str) -> None:
+        for actor in engine.actors.values():
+            actor.object.close()
+        raise ConnectionError("Ray is gone")
+
+    engine.before = gone
+    with pytest.raises(ConnectionError):
+        cluster.close()
+    opened(tmp_path / "c").close()

@@ -149,11 +149,13 @@ class Members:
     def stop(self) -> None:
         """Close all tables, and end all actors."""
         everyone = [*self.shards, self.learner]
-        self.engine.gather([one.submit("close") for one in everyone], min(self.timeout, STOPPING))
-        for one in everyone:
-            self.engine.stop(one)
-        if self._held is not None:
-            self._held.release()
+        try:
+            self.engine.gather([one.submit("close") for one in everyone], min(self.timeout, STOPPING))
+            for one in everyone:
+                self.engine.stop(one)
+        finally:  # also where Ray is gone already
+            if self._held is not None:
+                self._held.release()
 
     def _some(self, method: str, arguments: Mapping[int, tuple[Any, ...]], timeout: float) -> list[Any]:
         calls = self.submit_each(method, arguments)
