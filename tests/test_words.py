@@ -32,7 +32,7 @@ OF_MIHASH = re.compile(r"mihash|mutual_information|^docs/methods\.md$")
 """Files that speak of MIHash's reservoir by the paper's name."""
 
 MANIFEST = r"manifests?"
-OF_EXPORTS = re.compile(r"export|restore|milvus|^docs/architecture\.md$|/table/(table|__init__)\.py$")
+OF_EXPORTS = re.compile(r"export|restore|keeping|milvus|^docs/architecture\.md$|/table/(table|__init__)\.py$")
 """Files that speak of the manifest of an export."""
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import threading
 from concurrent.futures import Future, ThreadPoolExecutor
 
@@ -148,3 +149,34 @@ def test_wrong_rows_of_one_caller_do_not_concern_the_others() -> None:
         with pytest.raises(ValueError, match="row 0 is negative"):
             futures[2].result(30)
     assert batches == [1, 4, 1, 1, 1, 1]
+
+
+@pytest.mark.skipif(threading.current_thread() is not threading.main_thread(), reason="signals go elsewhere")
+def test_an_interrupt_concerns_nobody_else() -> None:
+    """Ctrl-C comes to the main thread, which others must not wait for, neither as their leader nor in their queue."""
+    scatter, batcher, inside = Scatter(), Batcher(split), threading.Event()
+
+    def send(rows: np.ndarray) -> np.ndarray:
+        inside.set()
+        threading.Event().wait(30)
+        return rows
+
+    def interrupt() -> None:
+        while not inside.is_set() and not batcher.waiting("key"):
+            threading.Event().wait(0.001)
+        signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
+
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        with ThreadPoolExecutor(3) as pool:
+            first = pool.submit(batcher.call, "key", rows_of(1), scatter)
+            assert scatter.begun.acquire(timeout=30)
+            pool.submit(interrupt)
+            with pytest.raises(KeyboardInterrupt):
+                batcher.call("key", rows_of(2), send)
+            second = pool.submit(batcher.call, "key", rows_of(3), scatter)
+            for _ in range(2):
+                scatter.go.release()
+            assert [first.result(30).item(), second.result(30).item()] == [2, 6]
+    finally:
+        signal.signal(signal.SIGINT, before)

@@ -106,6 +106,12 @@ def test_a_cluster_from_its_creation_to_its_end(here: Path) -> None:
         assert told in said
     assert "OK: checksums" in cluster("check", "c")
 
+    # An export, as one table.
+    assert "1,200 items in 2 Parquet files" in cluster("export", "c", "parquet")
+    run("table", "import", "parquet", "imported")
+    with HashTable.open("imported", mode="read") as table, Cluster.open("c", address="auto") as opened:
+        assert opened.digest() == table.digest()
+
     # A copy, one shard lost, what a search says then, and its restoration.
     assert "Copied to copy" in cluster("snapshot", "c", "copy")
     with Cluster.open("c", address="auto") as opened:

@@ -12,6 +12,7 @@ from tests.scale.pairs import X, Y, hasher_of
 from hashstream import FCOH, RidgeHash
 from hashstream.scale import Cluster, ClusterError
 from hashstream.table import TableError
+from hashstream.table.errors import Closed
 
 
 @pytest.fixture
@@ -65,3 +66,18 @@ def test_another_hasher_after_an_interrupted_creation(tmp_path: Path) -> None:
     with Cluster.open(tmp_path / "cluster", hasher_of("FCOH"), engine=LocalEngine()) as cluster:
         cluster.ingest(range(20), X[:20], Y[:20])
         assert len(cluster) == 20
+
+
+def test_what_cannot_change_is_asked_for_once(tmp_path: Path) -> None:
+    engine = LocalEngine()
+    with Cluster.open(tmp_path / "cluster", hasher_of("FCOH"), engine=engine) as cluster:
+        assert (cluster.n_features, cluster.dtype, cluster.id_kind) == (None, None, None)
+        cluster.ingest(range(20), X[:20], Y[:20])
+        assert (cluster.n_features, cluster.dtype, cluster.id_kind) == (X.shape[1], X.dtype, "int")
+        engine.calls.clear()
+        assert (cluster.n_features, cluster.dtype, cluster.id_kind) == (X.shape[1], X.dtype, "int")
+        assert not engine.calls
+        cluster.close()
+        for call in (lambda: cluster.n_features, lambda: cluster.dtype, lambda: cluster.id_kind):
+            with pytest.raises(Closed):
+                call()

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import pytest
 
 from hashstream.scale import ShardLost
-from hashstream.scale.engine import RayEngine, Remote
+from hashstream.scale.engine import GROUPS, RayEngine, Remote
 
 
 def test_a_stream_ends_with_its_actor(engine: RayEngine) -> None:
@@ -39,5 +39,46 @@ def test_a_stream_ends_with_its_actor(engine: RayEngine) -> None:
         assert again.value != first
         with pytest.raises(KeyError, match="nothing"):
             list(actor.stream("wrong"))
+    finally:
+        engine.stop(actor)
+
+
+def test_a_stream_is_read_as_it_is_asked_for(engine: RayEngine) -> None:
+    """Otherwise the pieces of a large shard fill Ray's memory."""
+
+    class Counting(Remote):
+        reads = frozenset({"count", "ended", "pid"})
+
+        def __init__(self) -> None:
+            self.end = threading.Event()
+
+        def count(self, n: int) -> Iterator[int]:
+            yield from (i for i in range(n))  # Ray sends values to what it iterates over
+            self.end.set()
+
+        def ended(self, seconds: float) -> bool:
+            return self.end.wait(seconds)
+
+        def pid(self) -> int:
+            return os.getpid()
+
+    def value(method: str, *args: float) -> object:
+        (found,) = engine.gather([actor.submit(method, *args)], 60)
+        assert found.error is None
+        return found.value
+
+    actor = engine.actor(Counting, (), name="counting", node=None, detached=False)
+    try:
+        stream = actor.stream("count", 50)
+        assert next(stream) == 0
+        assert value("ended", 2.0) is False
+        assert list(stream) == list(range(1, 50))
+        assert value("ended", 30.0) is True
+        for _ in range(2 * GROUPS["read"]):  # readers that give up do not keep the threads of the actor
+            stream = actor.stream("count", 50)
+            assert next(stream) == 0
+            stream.close()
+            del stream
+        assert isinstance(value("pid"), int)
     finally:
         engine.stop(actor)

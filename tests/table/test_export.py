@@ -229,3 +229,26 @@ def test_names_of_columns() -> None:
 
 def test_labels_are_of_all_kinds() -> None:
     assert set(LABELS) == {"str", "int", "float", "bool", "json", "matrix"}
+
+
+def test_joined_shards_have_the_payloads_and_the_order_of_one_table(tmp_path: Path) -> None:
+    """Only one shard has payloads; ties are ranked by sequence numbers, as those of one table by position."""
+    X = np.ones((40, D), np.float32)  # equal codes
+    hasher = hs.LSH(n_bits=8, random_state=0)
+    numbers = np.random.default_rng(0).permutation(40)
+    names = []
+    for shard in range(2):
+        with HashTable.open(tmp_path / f"s{shard}", hasher) as table:
+            at = np.sort(numbers[shard::2])
+            payloads = [{"at": int(i)} for i in at] if shard else None
+            table.add(at, X[at], payloads=payloads, sequence=at)
+            table.export(tmp_path / "e", prefix=f"shard-{shard}-", features=True, part_rows=7)
+            names.append(f"shard-{shard}-manifest.json")
+    joined = join_manifests(tmp_path / "e", names)
+    assert joined.has == ("payload", "sequence")
+    with HashTable.restore(tmp_path / "e", tmp_path / "r") as back:
+        assert back.ids().tolist() == list(range(40))
+        assert back.search(X[:1], k=40).ids.tolist() == [list(range(40))]
+        items = back.get(range(40))
+        assert items.payloads == [{"at": i} if i in numbers[1::2] else None for i in range(40)]
+        assert items.sequences.tolist() == list(range(40))

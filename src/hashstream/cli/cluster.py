@@ -21,6 +21,7 @@ from hashstream.cli.common import fail, say
 from hashstream.cli.common import settings as parse_settings
 from hashstream.cli.table import check, compact, method_of, refresh, snapshot
 from hashstream.cli.table_common import DurabilityOption, FieldOption, failing, stopping, work_bar
+from hashstream.cli.table_export import export
 from hashstream.cli.table_items import count, ids, label, remove, show
 from hashstream.cli.table_search import search
 from hashstream.cli.table_stats import stats
@@ -78,9 +79,10 @@ def create(
         str | None,
         typer.Option(
             metavar="NAMES",
-            help="Custom resources of Ray, one per machine, separated by commas: the first shard runs on the first of "
-            "them, the next on the next, and after the last comes the first again. The folder is then on each "
-            "machine's own disk. By default all machines see one folder.",
+            help="Needed on several machines: custom resources of Ray, one per machine, separated by commas. The "
+            "first shard runs on the first of them, the next on the next, and after the last comes the first again. "
+            "Each machine then has a folder of this name, for its shards, on its own disk; give commands on the first "
+            "one. By default, all are on one machine.",
         ),
     ] = None,
     publish_every: Annotated[
@@ -141,6 +143,10 @@ cluster_app.command(epilog="Example: `hashstream cluster compact photos`")(compa
 cluster_app.command(
     epilog="Example: `hashstream cluster snapshot photos /backup/photos-monday`, a folder that all machines see"
 )(snapshot)
+cluster_app.command(
+    epilog="Example: `hashstream cluster export photos photos-parquet --features`, then, as one table, "
+    "`hashstream table import photos-parquet photos-table`"
+)(export)
 
 
 @cluster_app.command(

@@ -12,8 +12,10 @@ from rich.markup import escape
 from rich.progress import Progress
 
 from hashstream._machine import size
+from hashstream.cli.cluster_common import AddressOption, steps
 from hashstream.cli.common import fail, say
 from hashstream.cli.table_common import Folder, failing, opened, stopping, work_bar
+from hashstream.scale import Cluster
 from hashstream.table import HashTable
 from hashstream.table.export.writing import ExportProgress
 from hashstream.terminal import seconds
@@ -45,8 +47,10 @@ def export(
             show_default=False,
         ),
     ] = None,
+    address: AddressOption = None,
 ) -> None:
-    """Write all items to Parquet files, as of one commit, while others write to the table.
+    """Write all items to Parquet files, as of one commit, while others write to the table. Of a cluster, each shard
+    as of one commit, to a folder that all machines see.
 
     The columns are id, version, code, label, learned, the fields, payload (JSON), sequence, position and, with
     --features, features. Beside them are the hash functions of every version and manifest.json, with counts, digests
@@ -55,19 +59,21 @@ def export(
     Interrupted, the same command continues with the files that are missing. If the table has changed since, it starts
     again.
     """
-    with failing(), opened(folder, mode="read") as table:
+    with failing(), opened(folder, address, mode="read") as table:
         start, told = time.perf_counter(), Told()
+        whole = isinstance(table, Cluster)
         with stopping() as stopped, work_bar() as bar:
+            tell = (told.on_shards if whole else told.on)(bar, target, stopped)
             try:
-                manifest = table.export(
-                    target, features=features, part_rows=part_rows, progress=told.on(bar, target, stopped)
-                )
+                manifest = table.export(target, features=features, part_rows=part_rows, progress=tell)
             except Stopped as stop:
                 fail("stopped. The same command continues.", code=128 + stop.args[0])
-        if told.first is None:
+        if told.first is None and not whole:
             say(f"Nothing to do: {target} holds this export, of commit {manifest.commit}.")
             return
-        if told.first.restarted:
+        if told.first is None:
+            pass  # what shards have kept is not known here
+        elif told.first.restarted:
             say("The table, or an option, had changed since an earlier export began: it was started again.")
         elif told.first.kept:
             say(f"{told.first.kept:,} of the items had been exported before.")
@@ -82,7 +88,7 @@ def import_(
     source: Annotated[Path, typer.Argument(metavar="DIR", help="The folder of a complete export.")],
     folder: Annotated[Path, typer.Argument(metavar="TABLE", help="A new folder.")],
 ) -> None:
-    """Restore the table that `hashstream table export` has written.
+    """Restore the table that `hashstream table export` has written; of a cluster, one table with all of its items.
 
     Checksums, counts and digests are verified before and after. If anything is wrong, there is no table.
     """
@@ -115,6 +121,19 @@ class Told:
             self.first = self.first or step
             bar.update(task, completed=step.rows, total=step.total, note=f"{step.rows:,} items")
             if number := stopped():
+                raise Stopped(number)
+
+        return show
+
+    def on_shards(
+        self, bar: Progress, target: Path, stopped: Callable[[], int]
+    ) -> Callable[[int, int], None]:
+        """The same for a cluster."""
+        tell = steps(bar, escape(target.name))
+
+        def show(done: int, total: int) -> None:
+            tell(done, total)
+            if (number := stopped()) and done < total:
                 raise Stopped(number)
 
         return show

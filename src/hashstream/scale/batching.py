@@ -62,7 +62,11 @@ class Batcher(Generic[R]):
         rows : (n, d), of one dtype and d per key. send : the same function for all of a key. What it raises, is raised
         in all callers of its batch. After a ValueError or TypeError, each call is sent alone: the rows of one may be
         wrong, and the others get their answers.
+
+        A call of the main thread is sent alone: an interrupt (Ctrl-C) may end it at any point, and nobody else waits.
         """
+        if threading.current_thread() is threading.main_thread():
+            return send(rows)
         mine: _Call[R] = _Call(rows)
         with self._lock:
             queue = self._queue(key)

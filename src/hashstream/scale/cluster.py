@@ -14,16 +14,15 @@ from hashstream.hashers import LabelsLike, OnlineHasher
 from hashstream.hashers.serialization import to_bytes
 from hashstream.hashers.validation import check_count
 from hashstream.scale.config import Config, check_seconds
-from hashstream.scale.creating import config_of, create
-from hashstream.scale.engine import Engine, RayEngine
+from hashstream.scale.creating import config_of, create, start
+from hashstream.scale.engine import Engine
 from hashstream.scale.errors import ClusterError
 from hashstream.scale.feeding import Fed, Feed, Parts
+from hashstream.scale.keeping import Keeping
 from hashstream.scale.members import Members
 from hashstream.scale.merging import ClusterStats, merge_stats
 from hashstream.scale.models import Publication
-from hashstream.scale.reading import Readable
 from hashstream.scale.searching import Searcher
-from hashstream.scale.snapshots import Steps, counter, restore_cluster, restore_shard, write_snapshot
 from hashstream.scale.writing import Storer
 from hashstream.table.files import Progress, Tally
 from hashstream.table.incoming import IdsLike, PayloadsLike
@@ -37,7 +36,7 @@ __all__ = ["Cluster"]
 SLICE = 1 << 18  # items that a shard re-encodes at a time in `refresh`, so that it takes writes in between
 
 
-class Cluster(Readable):
+class Cluster(Keeping):
     """A table whose items are spread over shards, each a `HashTable` in a process of its own; see `Cluster.open`.
 
     An item's shard follows from a hash of its id. Ray places the shards, restarts those that die and repeats their
@@ -71,14 +70,17 @@ class Cluster(Readable):
         """Open a cluster's folder, or create one. All settings but `address`, `fields` and those from `timeout` on are
         fixed when it is created.
 
-        path : a folder that all machines see; with `nodes`, a folder of that name on each machine's own disk.
+        path : a folder on a local disk, since tables do not work on network file systems. One machine needs nothing
+            else. With `nodes`, each machine has a folder of this name for its shards, and programs run on that of
+            nodes[0], where `cluster.json` is.
         hasher : required for a new cluster, which learns with a copy of its own.
         shards : of a new cluster, 2 by default.
         address : of a running Ray, as `ray.init` takes it. The shards then go on without this program, and several
             programs share them; `stop` ends them. None starts a Ray on this machine that ends with this process.
         fields : as for `HashTable.open`.
-        nodes : names of Ray custom resources, one per machine: shard i runs where nodes[i % len(nodes)] is, so it comes
-            back to the machine that has its disk. The learner, the feed log and the models are on that of nodes[0].
+        nodes : needed on several machines: names of Ray custom resources, one per machine. Shard i runs where
+            nodes[i % len(nodes)] is, so it comes back to the machine that has its folder. The learner, the feed log
+            and the models are on that of nodes[0].
         publish_every : batches that are learned between two publications of the functions, 100 by default.
         policy : of the shards: "lazy" (the default) re-encodes in the background after a publication, "never" only in
             `refresh`.
@@ -100,15 +102,7 @@ class Cluster(Readable):
             policy=policy,
             durability=durability,
         )
-        engine = RayEngine(address) if engine is None else engine
-        members = Members(
-            engine,
-            folder,
-            config,
-            detached=address is not None,
-            timeout=timeout,
-            write_timeout=write_timeout,
-        )
+        members = start(folder, config, address, engine, timeout=timeout, write_timeout=write_timeout)
         try:
             config = create(folder, config, hasher, members)
             cluster = cls(folder, config, members, batched=batched)
@@ -127,8 +121,8 @@ class Cluster(Readable):
 
     def __init__(self, path: Path, config: Config, members: Members, *, batched: bool = True) -> None:
         """A cluster whose actors run. Use `Cluster.open`."""
-        super().__init__(members, Searcher(members, batched=batched), Storer(members, config.fields))
-        self.path, self.config = path, config
+        searcher, storer = Searcher(members, batched=batched), Storer(members, config.fields)
+        super().__init__(path, config, members, searcher, storer)
         publication = members.learn("published")
         if publication is not None:
             self._searcher.published(publication.version, publication.compare)
@@ -341,12 +335,6 @@ class Cluster(Readable):
         self._members.write("flush")
         self._members.learn("flush")
 
-    def compact(self) -> int:
-        """Free the space of items that were removed or replaced; returns their number in the shards."""
-        self._refuse_if_closed()
-        self._members.learn("compact", long=True)
-        return sum(self._members.write("compact", long=True))
-
     # ---- the cluster itself
 
     @property
@@ -358,43 +346,6 @@ class Cluster(Readable):
         """Items, versions, staleness, sizes and signs of drift: of all shards, and of each."""
         self._refuse_if_closed()
         return merge_stats(self._members.read("stats"), self._members.learn("stats"))
-
-    def check(self, sample: int = 1000, *, progress: Steps | None = None) -> dict[str, int]:
-        """Verify every checksum of shards and learner, and encode a sample of each shard's items again; a TableError
-        names what is wrong. Returns how much was verified, as `HashTable.check`. progress : called with the number of
-        tables that are verified, and of all."""
-        self._refuse_if_closed()
-        members, tell = self._members, counter(self.config.shards + 1, progress)
-        checked = members.write_and_tell("check", sample, tell=tell)
-        checked.append(members.learn("check", sample, long=True))
-        tell()
-        return {name: sum(one[name] for one in checked) for name in checked[0]}
-
-    def snapshot(self, path: str | os.PathLike[str], *, progress: Steps | None = None) -> None:
-        """Write a copy of the cluster to a new folder, which every machine writes its shards to; others may go on
-        writing. Each shard is copied as of one commit. Where a snapshot was interrupted, its folder is used again.
-        progress : called with the number of tables that are copied, and of all."""
-        self._refuse_if_closed()
-        tell = counter(self.config.shards + 1, progress)
-        write_snapshot(self._members, self.config, Path(path).resolve(), tell)
-
-    @staticmethod
-    def restore(
-        snapshot: str | os.PathLike[str], path: str | os.PathLike[str], *, progress: Steps | None = None
-    ) -> None:
-        """Copy a snapshot to a new folder, to be opened as a cluster of its own. progress : called with the bytes that
-        are copied, and all."""
-        restore_cluster(Path(snapshot).resolve(), Path(path).resolve(), progress)
-
-    def restore_shard(self, shard: int, snapshot: str | os.PathLike[str]) -> int:
-        """Restore a shard whose folder is lost from a snapshot of this cluster.
-
-        Parts that were fed since the snapshot count as not fed: feed them again, and what other shards have is skipped.
-        Returns the number of these parts. Rows that were ingested without a feed since, and labels, are lost, and items
-        that were removed since are back.
-        """
-        self._refuse_if_closed()
-        return restore_shard(self._members, self.config, shard, Path(snapshot).resolve())
 
     def learner_pid(self) -> int:
         """The number of the learner's process."""
@@ -408,14 +359,15 @@ class Cluster(Readable):
         """Close the cluster for this program. Shards on a Ray of this process's own are closed, too; others go on."""
         if self._open:
             self._open = False
-            if not self._members.detached:
+            if not self._members.detached and not self._members.is_inherited:
                 self._members.stop()
 
     def stop(self) -> None:
         """Close the cluster for all programs: its processes end, and the next `open` starts them again."""
         if self._open:
             self._open = False
-            self._members.stop()
+            if not self._members.is_inherited:
+                self._members.stop()
 
     def __repr__(self) -> str:
         closed = "" if self._open else ", closed"

@@ -7,6 +7,7 @@ import logging
 import os
 import shutil
 import socket
+import sys
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -14,6 +15,7 @@ from typing import Any
 
 from hashstream._extras import require
 from hashstream._machine import cores
+from hashstream.scale.errors import ClusterError
 
 __all__ = ["NAMESPACE", "check_reachable", "connect", "connected", "import_ray"]
 
@@ -52,6 +54,11 @@ def connect(
     Where this process is connected already, that connection is used.
     """
     ray = import_ray()
+    if _inherited:
+        raise ClusterError(
+            "this process was forked from one that is connected to Ray, and such a connection works in one process "
+            'only: fork before Ray is used, or start processes afresh (multiprocessing\'s "spawn")'
+        )
     if ray.is_initialized():
         return ray
     quiet = {"log_to_driver": False, "logging_level": "error", "namespace": NAMESPACE}
@@ -61,7 +68,7 @@ def connect(
         return ray
     log.info("starting Ray on this machine")
     folder = tempfile.mkdtemp(prefix="hs-ray-")  # short: the paths of sockets have a limit
-    atexit.register(_end, ray, folder)
+    atexit.register(_end, ray, folder, os.getpid())
     ray.init(
         address="local",  # a Ray that was killed leaves a file that would be looked for
         num_cpus=cpus or cores(),
@@ -89,6 +96,20 @@ def connected(
             ray.shutdown()
 
 
-def _end(ray: Any, folder: str) -> None:
-    ray.shutdown()
-    shutil.rmtree(folder, ignore_errors=True)
+def _end(ray: Any, folder: str, process: int) -> None:
+    if os.getpid() == process:  # not in a fork
+        ray.shutdown()
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+_inherited = False  # whether this process was forked from one that was connected
+
+
+def _after_fork() -> None:
+    global _inherited
+    ray = sys.modules.get("ray")
+    _inherited = _inherited or (ray is not None and ray.is_initialized())
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)

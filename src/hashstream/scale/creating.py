@@ -12,13 +12,15 @@ from hashstream.hashers import OnlineHasher
 from hashstream.hashers.serialization import from_bytes, to_bytes
 from hashstream.hashers.validation import check_count
 from hashstream.scale.config import Config
+from hashstream.scale.engine import Engine, RayEngine
 from hashstream.scale.errors import ClusterError
+from hashstream.scale.holding import hold
 from hashstream.scale.members import Members
 from hashstream.table import HashTable
 from hashstream.table.opening import check_same_hasher
 from hashstream.table.state.columns import field_kinds
 
-__all__ = ["config_of", "create"]
+__all__ = ["config_of", "create", "start"]
 
 
 def config_of(
@@ -78,6 +80,33 @@ def config_of(
     folder.mkdir(parents=True, exist_ok=True)
     config.write(folder)
     return config
+
+
+def start(
+    folder: Path,
+    config: Config,
+    address: str | None,
+    engine: Engine | None,
+    *,
+    timeout: float,
+    write_timeout: float,
+) -> Members:
+    """Start the actors of a cluster, or find them; TableLocked where another program has it for itself."""
+    held = hold(folder, shared=address is not None)
+    try:
+        return Members(
+            RayEngine(address) if engine is None else engine,
+            folder,
+            config,
+            detached=address is not None,
+            timeout=timeout,
+            write_timeout=write_timeout,
+            held=held,
+        )
+    except BaseException:
+        if held is not None:
+            held.release()
+        raise
 
 
 def create(folder: Path, config: Config, hasher: OnlineHasher | None, members: Members) -> Config:

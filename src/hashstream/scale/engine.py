@@ -19,6 +19,7 @@ __all__ = ["Actor", "Engine", "Outcome", "RayEngine", "Remote", "values"]
 INLINE_BYTES = (
     50_000  # an argument below this is sent with each call; a larger one is stored once for all shards
 )
+AHEAD = 2  # values of a stream that wait in Ray's memory to be read
 GROUPS = {"read": 8, "write": 1}  # threads of an actor: writes are done one by one, and never block a search
 
 
@@ -82,20 +83,29 @@ class Engine(Protocol):
         """Machines that take actors; 0 where actors are objects of this process."""
 
 
-def values(outcomes: Sequence[Outcome], actors: Sequence[Actor], timeout: float | None) -> list[Any]:
-    """The values of calls to actors; raises the first error, or `ShardLost` where one did not answer."""
+def values(
+    outcomes: Sequence[Outcome],
+    actors: Sequence[Actor],
+    timeout: float | None,
+    shards: Sequence[Actor] | None = None,
+) -> list[Any]:
+    """The values of calls to actors; raises the first error, or `ShardLost` where one did not answer.
+
+    shards : all of them, by which lost ones are numbered; the actors by default.
+    """
     for outcome in outcomes:
         if outcome.error is not None and not outcome.lost:
             raise outcome.error
     lost = [at for at, outcome in enumerate(outcomes) if outcome.lost]
     if lost:
-        names = ", ".join(actors[at].name for at in lost)
-        within = "" if timeout is None else f" within {timeout:g} s"
+        gone = [actors[at] for at in lost]
+        names = ", ".join(one.name for one in gone)
+        within = "" if timeout is None else f" within {round(timeout, 1):g} s"
         why = next((f" ({outcomes[at].error})" for at in lost if outcomes[at].error is not None), "")
         raise ShardLost(
             f"{names} did not answer{within}{why}. It answers again once its machine and its folder are back; restore "
             "it from a snapshot where its disk is lost",
-            lost,
+            [at for at, one in enumerate(actors if shards is None else shards) if one in gone],
         )
     return [outcome.value for outcome in outcomes]
 
@@ -138,6 +148,7 @@ class RayActor:
             concurrency_group=self._group(method),
             num_returns="streaming",
             max_task_retries=0,  # the rest of the values would be those of a later commit
+            _generator_backpressure_num_objects=AHEAD,
         )
         try:
             for ref in bound.remote(*args):

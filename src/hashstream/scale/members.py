@@ -2,23 +2,30 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from hashstream.scale.config import Config
 from hashstream.scale.engine import Actor, Engine, Outcome, values
+from hashstream.scale.errors import ClusterError
 from hashstream.scale.learner import Learner
 from hashstream.scale.models import Publication
 from hashstream.scale.shard import Shard
+from hashstream.table.storage.folder.lock import WriterLock
 
 __all__ = ["Members"]
 
+LOOK = 5.0  # seconds after which an actor that works for long is asked whether it is there
 STOPPING = 20.0  # seconds in which tables are closed; one that is not, recovers when it is opened again
 
 
 class Members:
-    """Shards and learner. timeout, write_timeout : seconds that a read, or a write, waits for them."""
+    """Shards and learner. timeout, write_timeout : seconds that a read, or a write, waits for them.
+
+    held : the lock of a cluster that is this program's alone.
+    """
 
     def __init__(
         self,
@@ -29,9 +36,10 @@ class Members:
         detached: bool,
         timeout: float,
         write_timeout: float,
+        held: WriterLock | None = None,
     ) -> None:
         self.engine, self.timeout, self.detached = engine, timeout, detached
-        self.write_timeout = write_timeout
+        self.write_timeout, self._held = write_timeout, held
         machines = engine.n_nodes() and (len(config.nodes) or engine.n_nodes())
         per_node = -(-config.shards // machines) if machines else None
         self.shards: list[Actor] = [
@@ -52,30 +60,55 @@ class Members:
             detached=detached,
         )
         self._pushed: Publication | None = None
+        self._process = os.getpid()
+
+    @property
+    def is_inherited(self) -> bool:
+        """Whether this process is a fork of the one that opened the cluster."""
+        return os.getpid() != self._process
+
+    def refuse_in_fork(self) -> None:
+        """ClusterError in a fork of the process that opened the cluster: Ray's connection does not work there."""
+        if self.is_inherited:
+            raise ClusterError(
+                f"this cluster was opened by process {self._process}, of which this one is a fork, and has no "
+                'connection to Ray. Fork before it is opened, or start processes afresh (multiprocessing\'s "spawn"), '
+                "and open it there with address="
+            )
+
+    def _begin(self, actor: Actor, method: str, *args: Any) -> Any:
+        self.refuse_in_fork()
+        return actor.submit(method, *args)
 
     def read(self, method: str, *args: Any) -> list[Any]:
         """The values of a method that reads, of all shards."""
-        return self._values([shard.submit(method, *args) for shard in self.shards], self.shards, self.timeout)
+        return self._values(
+            [self._begin(shard, method, *args) for shard in self.shards], self.shards, self.timeout
+        )
 
-    def read_each(self, method: str, arguments: Mapping[int, tuple[Any, ...]]) -> list[Any]:
-        """The same of some shards, each with its own arguments, in their order."""
-        return self._some(method, arguments, self.timeout)
+    def read_each(
+        self, method: str, arguments: Mapping[int, tuple[Any, ...]], timeout: float | None = None
+    ) -> list[Any]:
+        """The same of some shards, each with its own arguments, in their order. timeout : instead of that of all."""
+        return self._some(method, arguments, self.timeout if timeout is None else timeout)
 
     def outcomes(self, method: str, args: tuple[Any, ...], timeout: float) -> list[Outcome]:
         """How a call of all shards ended."""
-        return self.engine.gather([shard.submit(method, *args) for shard in self.shards], timeout)
+        return self.engine.gather([self._begin(shard, method, *args) for shard in self.shards], timeout)
 
     def write(self, method: str, *args: Any, long: bool = False) -> list[Any]:
         """The values of a method that writes, of all shards. long : whether it may take any time."""
-        calls = [shard.submit(method, *args) for shard in self.shards]
-        return self._values(calls, self.shards, None if long else self.write_timeout)
+        calls = [self._begin(shard, method, *args) for shard in self.shards]
+        return (
+            self._ended(calls, self.shards) if long else self._values(calls, self.shards, self.write_timeout)
+        )
 
     def write_and_tell(self, method: str, *args: Any, tell: Callable[[], None]) -> list[Any]:
         """As `write`, for a method that may take any time. tell : called after each shard, in their order."""
-        calls = [shard.submit(method, *args) for shard in self.shards]
+        calls = [self._begin(shard, method, *args) for shard in self.shards]
         found = []
         for call, shard in zip(calls, self.shards, strict=True):
-            found += self._values([call], [shard], None)
+            found += self._ended([call], [shard])
             tell()
         return found
 
@@ -85,7 +118,9 @@ class Members:
 
     def submit_each(self, method: str, arguments: Mapping[int, tuple[Any, ...]]) -> list[tuple[Any, Actor]]:
         """Begin calls of some shards; `finish` waits for them."""
-        return [(self.shards[at].submit(method, *args), self.shards[at]) for at, args in arguments.items()]
+        return [
+            (self._begin(self.shards[at], method, *args), self.shards[at]) for at, args in arguments.items()
+        ]
 
     def finish(self, calls: Sequence[tuple[Any, Actor]]) -> list[Any]:
         """The values of calls that were begun."""
@@ -93,8 +128,10 @@ class Members:
 
     def learn(self, method: str, *args: Any, long: bool = False) -> Any:
         """The value of a method of the learner. long : whether it may take any time."""
-        calls = [self.learner.submit(method, *args)]
-        return self._values(calls, [self.learner], None if long else self.write_timeout)[0]
+        calls = [self._begin(self.learner, method, *args)]
+        if long:
+            return self._ended(calls, [self.learner])[0]
+        return self._values(calls, [self.learner], self.write_timeout)[0]
 
     def push(self, publication: Publication | None, *, again: bool = False) -> None:
         """Have all shards take over published functions, unless this program has done that; they re-encode later.
@@ -112,15 +149,30 @@ class Members:
     def stop(self) -> None:
         """Close all tables, and end all actors."""
         everyone = [*self.shards, self.learner]
-        self.engine.gather([one.submit("close") for one in everyone], min(self.timeout, STOPPING))
-        for one in everyone:
-            self.engine.stop(one)
+        try:
+            self.engine.gather([one.submit("close") for one in everyone], min(self.timeout, STOPPING))
+            for one in everyone:
+                self.engine.stop(one)
+        finally:  # also where Ray is gone already
+            if self._held is not None:
+                self._held.release()
 
-    def _some(
-        self, method: str, arguments: Mapping[int, tuple[Any, ...]], timeout: float | None
-    ) -> list[Any]:
+    def _some(self, method: str, arguments: Mapping[int, tuple[Any, ...]], timeout: float) -> list[Any]:
         calls = self.submit_each(method, arguments)
         return self._values([call for call, _ in calls], [actor for _, actor in calls], timeout)
 
-    def _values(self, calls: Sequence[Any], actors: Sequence[Actor], timeout: float | None) -> list[Any]:
-        return values(self.engine.gather(calls, timeout), actors, timeout)
+    def _ended(self, calls: Sequence[Any], actors: Sequence[Actor]) -> list[Any]:
+        """The values of calls that may take any time, as long as their actors answer another call meanwhile."""
+        while True:
+            outcomes = self.engine.gather(calls, min(self.timeout, LOOK))
+            busy = [
+                actor
+                for actor, outcome in zip(actors, outcomes, strict=True)
+                if outcome.lost and outcome.error is None
+            ]
+            if not busy:
+                return values(outcomes, actors, None, self.shards)
+            self._values([self._begin(actor, "pid") for actor in busy], busy, self.timeout)
+
+    def _values(self, calls: Sequence[Any], actors: Sequence[Actor], timeout: float) -> list[Any]:
+        return values(self.engine.gather(calls, timeout), actors, timeout, self.shards)

@@ -44,14 +44,14 @@ SEQUENCES = ("sequences", "")
 class Found(NamedTuple):
     """The nearest items of one shard: distances, ids and columns (q, m).
 
-    n_items : in the shard. published : version of its functions, and what "auto" means with them.
+    n_items : in the shard. published : version of its functions, and what "auto" means with them, if it knows.
     """
 
     distances: np.ndarray
     ids: np.ndarray
     columns: Columns
     n_items: int = 0
-    published: tuple[int, str] = (-1, "like")
+    published: tuple[int, str | None] = (-1, None)
 
 
 class FoundWithin(NamedTuple):
@@ -63,7 +63,7 @@ class FoundWithin(NamedTuple):
     ids: np.ndarray
     columns: Columns
     n_items: int = 0
-    published: tuple[int, str] = (-1, "like")
+    published: tuple[int, str | None] = (-1, None)
 
 
 class Listed(NamedTuple):

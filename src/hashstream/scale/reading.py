@@ -30,6 +30,8 @@ __all__ = ["Readable"]
 
 MASK = (1 << 64) - 1
 
+Shape = tuple[int | None, np.dtype[Any] | None]
+
 
 class Readable:
     """Searches, and looks items up, in the shards of a cluster. `Cluster` adds the rest."""
@@ -37,8 +39,11 @@ class Readable:
     def __init__(self, members: Members, searcher: Searcher, storer: Storer) -> None:
         self._members, self._searcher, self._storer = members, searcher, storer
         self._open = True
+        self._shape_known: Shape | None = None
+        self._id_kind: Literal["int", "str"] | None = None
 
     def _refuse_if_closed(self) -> None:
+        self._members.refuse_in_fork()  # first: a thread that the fork does not have may hold a lock
         if not self._open:
             raise Closed("the cluster is closed")
 
@@ -190,24 +195,36 @@ class Readable:
     @property
     def n_features(self) -> int | None:
         """Features per item; None before the first item, unless the hasher has learned before."""
-        return getattr(self.hasher, "n_features_in_", None)
+        return self._shape()[0]
 
     @property
     def dtype(self) -> np.dtype[Any] | None:
         """The dtype of features; None before the first item, unless the hasher has learned before."""
-        found = getattr(self.hasher, "dtype_", None)
-        return None if found is None else np.dtype(found)
+        return self._shape()[1]
+
+    def _shape(self) -> Shape:
+        """Features per item and their dtype, which never change once they are known."""
+        self._refuse_if_closed()
+        if self._shape_known is None:
+            hasher = self.hasher
+            if not hasattr(hasher, "n_features_in_"):
+                return None, None
+            self._shape_known = int(hasher.n_features_in_), np.dtype(hasher.dtype_)
+        return self._shape_known
 
     @property
     def id_kind(self) -> Literal["int", "str"] | None:
         """The kind of the ids; None before the first item."""
-        kinds = [facts["id_kind"] for facts in self._members.read("facts")]
-        found: Literal["int", "str"] | None = next((kind for kind in kinds if kind is not None), None)
-        return found
+        self._refuse_if_closed()
+        if self._id_kind is None:
+            kinds = [facts["id_kind"] for facts in self._members.read("facts")]
+            self._id_kind = next((kind for kind in kinds if kind is not None), None)
+        return self._id_kind
 
     @property
     def commits(self) -> int:
         """The commits of all shards."""
+        self._refuse_if_closed()
         return int(sum(facts["commits"] for facts in self._members.read("facts")))
 
     def _facts(self) -> dict[str, Any]:

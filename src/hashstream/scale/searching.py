@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Hashable, Sequence
+from time import monotonic
 from typing import Any
 
 import numpy as np
@@ -56,9 +57,9 @@ class Searcher:
     def compare(self) -> str:
         return self._published[1]
 
-    def published(self, version: int, compare: str) -> None:
+    def published(self, version: int, compare: str | None) -> None:
         """Note what was published last."""
-        if version >= self._published[0]:
+        if compare is not None and version >= self._published[0]:
             self._published = (version, compare)
 
     def search(
@@ -68,16 +69,24 @@ class Searcher:
         """See `Cluster.search`."""
         most = check_candidates(k, offset, rescore, metric)
         Q, how = self._checked(Q, compare, include)
+        limit = self._limit(timeout, partial)
         if rescore is not None:
             check_finite(Q)
         more = tuple(name for name in ("labels", "fields", "payloads") if name in include)
 
         def send(rows: np.ndarray) -> ClusterSearchResult:
+            end = monotonic() + limit
             for _ in range(TRIES):
-                found, missing = self._nearest(rows, most, where, how, asymmetric, more, partial, timeout)
+                left = max(0.0, end - monotonic())
+                found, missing = self._nearest(rows, most, where, how, asymmetric, more, partial, left)
                 if rescore is None:
                     return found.result(offset, k, include, missing)
-                scored = self._rescored(rows, found, metric, partial)
+                try:
+                    scored = self._rescored(rows, found, metric, max(0.0, end - monotonic()))
+                except (ShardLost, ShardMissing):
+                    if not partial:
+                        raise
+                    scored, end = None, monotonic() + limit  # the others have not had this time
                 if scored is not None:
                     return scored.result(offset, k, include, missing)
             raise ShardLost(
@@ -95,11 +104,12 @@ class Searcher:
         """See `Cluster.search_radius`."""
         check_count("radius", radius, 0)
         Q, how = self._checked(Q, compare, include)
+        limit = self._limit(timeout, partial)
         more = tuple(name for name in ("labels", "fields", "payloads") if name in include)
 
         def send(rows: np.ndarray) -> ClusterRadiusResult:
             args = (self._shared(rows), int(radius), where, how, more)
-            found, _, missing = self._scatter("search_radius", args, partial, timeout)
+            found, _, missing = self._scatter("search_radius", args, partial, limit)
             return merge_radius(found, include, missing)
 
         key = (_text(where), radius, how, tuple(include), partial, timeout)
@@ -125,16 +135,15 @@ class Searcher:
 
     def _nearest(
         self, Q: np.ndarray, most: int, where: Where | None, how: str, asymmetric: bool, more: Sequence[str],
-        partial: bool, timeout: float | None,
+        partial: bool, limit: float,
     ) -> tuple[Candidates, float]:  # fmt: skip
         """The nearest by code of all shards, and the share of items that are missing."""
         args = (self._shared(Q), most, where, how, asymmetric, more)
-        found, shards, missing = self._scatter("search", args, partial, timeout)
+        found, shards, missing = self._scatter("search", args, partial, limit)
         return candidates(found, shards, most), missing
 
-    def _rescored(self, Q: np.ndarray, found: Candidates, metric: Metric, partial: bool) -> Candidates | None:
-        """Candidates ranked by their features, each scored where it is stored; None where one was removed meanwhile, or
-        its shard was lost and that is to be expected."""
+    def _rescored(self, Q: np.ndarray, found: Candidates, metric: Metric, limit: float) -> Candidates | None:
+        """Candidates ranked by their features, each scored where it is stored; None where one was removed meanwhile."""
         if not found.ids.size:
             order = np.zeros(found.ids.shape, np.intp)
             return found.chosen(order, np.empty(found.ids.shape))
@@ -146,12 +155,7 @@ class Searcher:
             at: (shared, rows, found.ids[rows, columns], metric) for at, (rows, columns) in places.items()
         }
         far = np.empty(found.ids.shape)
-        try:
-            scores = self._members.read_each("score", arguments)
-        except ShardLost:
-            if partial:
-                return None
-            raise
+        scores = self._members.read_each("score", arguments, limit)
         for place, scored in zip(places.values(), scores, strict=True):
             if scored is None:
                 return None
@@ -159,15 +163,18 @@ class Searcher:
         order = np.argsort(far, axis=1, kind="stable")
         return found.chosen(order, np.take_along_axis(far, order, axis=1))
 
+    def _limit(self, timeout: float | None, partial: bool) -> float:
+        """The seconds that a search waits for a shard."""
+        if timeout is None:
+            return min(SHORT, self._members.timeout) if partial else self._members.timeout
+        check_seconds("timeout", timeout)
+        return timeout
+
     def _scatter(
-        self, method: str, args: tuple[Any, ...], partial: bool, timeout: float | None
+        self, method: str, args: tuple[Any, ...], partial: bool, limit: float
     ) -> tuple[list[Any], list[int], float]:
         """The answers of all shards, the numbers of those that answered, and the share of items that is missing."""
         members = self._members
-        limit = (
-            timeout if timeout is not None else min(SHORT, members.timeout) if partial else members.timeout
-        )
-        check_seconds("timeout", limit)
         outcomes = members.outcomes(method, args, limit)
         lost = [at for at, outcome in enumerate(outcomes) if _is_lost(outcome)]
         if lost and (not partial or len(lost) == len(outcomes)):

@@ -5,9 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Literal
-
-import numpy as np
+from typing import Any
 
 from hashstream.scale.cluster import Cluster
 from hashstream.serve.kinds import TableKind
@@ -43,29 +41,6 @@ class ServedCluster(Cluster):
     """
 
     told: Callable[[Commit], None] | None = None
-    _dtype: np.dtype[Any] | None = None
-    _n_features: int | None = None
-    _id_kind: Literal["int", "str"] | None = None
-
-    # Every search asks for these, which never change once they are known.
-
-    @property
-    def dtype(self) -> np.dtype[Any] | None:
-        if self._dtype is None:
-            self._dtype = super().dtype
-        return self._dtype
-
-    @property
-    def n_features(self) -> int | None:
-        if self._n_features is None:
-            self._n_features = super().n_features
-        return self._n_features
-
-    @property
-    def id_kind(self) -> Literal["int", "str"] | None:
-        if self._id_kind is None:
-            self._id_kind = super().id_kind
-        return self._id_kind
 
     def snapshot(self, path: Any, **more: Any) -> None:
         """As of a cluster, where this machine sees all of its folder."""

@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 import shutil
 import threading
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -22,10 +21,11 @@ from hashstream._machine import cores, share_cores
 from hashstream.hashers.serialization import from_bytes
 from hashstream.scale.engine import Remote
 from hashstream.scale.errors import ClusterError, ShardMissing
+from hashstream.scale.holding import patiently
 from hashstream.scale.merging import Found, FoundWithin, Listed, columns_of
 from hashstream.scale.models import Models, Publication
 from hashstream.scale.partition import shard_of
-from hashstream.table.errors import TableLocked
+from hashstream.scale.shard_export import export_shard
 from hashstream.table.rescoring import Metric, distances_to
 from hashstream.table.results import Codes, Items
 from hashstream.table.stats import TableStats
@@ -34,7 +34,6 @@ from hashstream.table.table import HashTable
 __all__ = ["Shard", "open_patiently", "shard_folder"]
 
 SOME = 64  # items by which a shard is recognised
-PATIENCE = 10.0  # seconds in which a process that was killed has to release its lock
 
 
 def shard_folder(path: str | os.PathLike[str], number: int) -> Path:
@@ -44,14 +43,7 @@ def shard_folder(path: str | os.PathLike[str], number: int) -> Path:
 
 def open_patiently(folder: Path) -> HashTable:
     """Open a table whose last writer may be about to end."""
-    end = time.monotonic() + PATIENCE
-    while True:
-        try:
-            return HashTable.open(folder)
-        except TableLocked:
-            if time.monotonic() > end:
-                raise
-            time.sleep(0.1)
+    return patiently(lambda: HashTable.open(folder), folder)
 
 
 class Shard(Remote):
@@ -65,7 +57,7 @@ class Shard(Remote):
     reads = frozenset(
         {
             "search", "search_radius", "score", "get", "ids", "count", "contains", "fields", "stats", "digest",
-            "codes", "check", "snapshot", "pid", "published", "facts", "sample_ids", "may_be_restored",
+            "codes", "check", "snapshot", "export", "pid", "published", "facts", "sample_ids", "may_be_restored",
             "sequences",
         }
     )  # fmt: skip
@@ -79,7 +71,7 @@ class Shard(Remote):
         self._folder = shard_folder(path, number)
         self._note = self._folder.with_name(f"{self._folder.name}.restored")  # says from where
         self._models = Models(self._path)
-        self._compare = "like"
+        self._compare: str | None = None  # not known before a publication was seen
         self._table: HashTable | None = None
         self._opening = threading.Lock()
 
@@ -186,8 +178,8 @@ class Shard(Remote):
         """Copy the folder from a snapshot, where it is missing; complete or not at all. Done before, it is done."""
         if self._was_restored(snapshot):
             return
-        if HashTable.exists(self._folder):
-            raise ClusterError(f"shard {self._number} is there: {self._folder} holds a table")
+        if not self.may_be_restored(snapshot):
+            raise ClusterError(f"shard {self._number} is there: {self._folder} is not empty")
         with suppress(Exception):
             self.close()  # of the folder that is lost
         source = shard_folder(snapshot, self._number)
@@ -215,7 +207,9 @@ class Shard(Remote):
 
     def may_be_restored(self, snapshot: str) -> bool:
         """Whether the folder is lost, or was restored from this snapshot before."""
-        return not HashTable.exists(self._folder) or self._was_restored(snapshot)
+        folder = self._folder
+        lost = not folder.exists() or (folder.is_dir() and not any(folder.iterdir()))
+        return lost or self._was_restored(snapshot)
 
     def search(
         self,
@@ -288,8 +282,9 @@ class Shard(Remote):
         """The sequence numbers of items, (n,) int64, as `HashTable.sequences` returns them."""
         return self.table.sequences(ids)
 
-    def published(self) -> tuple[int, str]:
-        """The version of the current functions, -1 for none, and what "auto" means with them."""
+    def published(self) -> tuple[int, str | None]:
+        """The version of the current functions, -1 for none, and what "auto" means with them: None where this machine
+        does not have the models, and none was published since this process began."""
         version = self.table.version
         return -1 if version is None else version, self._compare
 
@@ -319,6 +314,10 @@ class Shard(Remote):
     def snapshot(self, path: str) -> None:
         """Write a copy into the folder of a snapshot of the whole cluster; nothing where it is there already."""
         once(shard_folder(path, self._number), self.table.snapshot)
+
+    def export(self, path: str, features: bool, part_rows: int | None) -> None:
+        """Write the parts of this shard into the folder of an export of the whole cluster."""
+        export_shard(self.table, self._number, Path(path), features=features, part_rows=part_rows)
 
     def pid(self) -> int:
         """The number of the process."""

@@ -7,12 +7,15 @@ import uuid
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from hashstream.hashers.validation import check_count
 from hashstream.scale.config import Config
 from hashstream.scale.database import FEED_LOG
 from hashstream.scale.errors import ClusterError
+from hashstream.scale.holding import is_held
 from hashstream.scale.members import Members
+from hashstream.scale.shard import shard_folder
 
 __all__ = ["Steps", "counter", "restore_cluster", "restore_shard", "write_snapshot"]
 
@@ -74,16 +77,26 @@ def _is_ours(path: Path) -> bool:
 def restore_cluster(snapshot: Path, target: Path, progress: Steps | None = None) -> None:
     """Copy a snapshot to a new folder. It gets an id of its own, so that both can run on one Ray."""
     config = _snapshot(snapshot)
+    if any(map(is_held, (snapshot, snapshot / "learner", *(snapshot / "shards").glob("*")))):
+        raise ClusterError(
+            f"{snapshot} is in use, and cannot be copied as it is: stop the cluster, or take a snapshot of it"
+        )
     if target.exists() and (not target.is_dir() or any(target.iterdir())):
         raise ClusterError(f"{target} exists already: a restored cluster needs a new folder")
+    for folder in target.parents:
+        if Config.exists(folder):
+            raise ClusterError(
+                f"{target} is inside {folder}, which is a cluster or a snapshot: choose another folder. One lost shard "
+                "of a cluster is restored by Cluster.restore_shard, or `hashstream cluster restore --shard`"
+            )
     target.parent.mkdir(parents=True, exist_ok=True)
-    part = target.with_name(f"{target.name}.part")
-    shutil.rmtree(part, ignore_errors=True)
-    _copy_and_tell(snapshot, part, progress or (lambda done, total: None))
-    replace(config, id=uuid.uuid4().hex[:12]).write(part)
-    if target.exists():
-        target.rmdir()
-    part.rename(target)
+    with TemporaryDirectory(prefix=f"{target.name}.", suffix=".part", dir=target.parent) as room:
+        part = Path(room) / "cluster"
+        _copy_and_tell(snapshot, part, progress or (lambda done, total: None))
+        replace(config, id=uuid.uuid4().hex[:12]).write(part)
+        if target.exists():
+            target.rmdir()
+        part.rename(target)
 
 
 def _copy_and_tell(source: Path, target: Path, progress: Steps) -> None:
@@ -100,14 +113,17 @@ def _copy_and_tell(source: Path, target: Path, progress: Steps) -> None:
     shutil.copytree(source, target, copy_function=copy)
 
 
-def restore_shard(members: Members, config: Config, shard: int, snapshot: Path) -> int:
+def restore_shard(members: Members, config: Config, path: Path, shard: int, snapshot: Path) -> int:
     """Copy the folder of a shard, and note the parts that the snapshot does not have as not fed; returns how many."""
     check_count("shard", shard, 0, config.shards - 1)
     found = _snapshot(snapshot)
     if found.shards != config.shards or found.id != config.id:
         raise ClusterError(f"{snapshot} is not a snapshot of this cluster")
     if not members.read_each("may_be_restored", {shard: (str(snapshot),)})[0]:
-        raise ClusterError(f"shard {shard} is there: only one whose folder is lost can be restored")
+        raise ClusterError(
+            f"shard {shard} is there: only one whose folder is lost can be restored. If {shard_folder(path, shard)} is "
+            "damaged, move it away"
+        )
     forgotten: int = members.learn(
         "forget", str(snapshot)
     )  # first: interrupted, a part is fed once too often

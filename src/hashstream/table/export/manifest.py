@@ -44,6 +44,7 @@ MAX_BYTES = 1 << 26  # of a manifest
 NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,199}")
 HEX = re.compile(r"[0-9a-f]+")
 LABELS = ("str", "int", "float", "bool", "matrix", "json")
+OPTIONAL = ("payload", "sequence")  # columns that a part may have
 MODULUS = 1 << 64
 
 
@@ -66,18 +67,21 @@ class Part(File):
     """Items of one version. digest : of their ids, version and codes, as `HashTable.digest` has it, as 16 hex digits.
 
     labels : how the column `label` holds them: a type, "matrix", or "json" where they are of several types.
+    has : as in the manifest, where it is of several exports, of which not all have the same columns.
     """
 
     rows: int
     version: int
     digest: str
     labels: str
+    has: tuple[str, ...] | None = None
 
     def __post_init__(self) -> None:
         super().__post_init__()
         need(is_count(self.rows, MAX_SLOTS) and self.rows > 0, f"rows of {self.file} are {self.rows!r}")
         need(is_count(self.version), f"the version of {self.file} is {self.version!r}")
         need(self.labels in LABELS, f"labels of {self.file} are {self.labels!r}")
+        need(self.has is None or set(self.has) <= {*OPTIONAL}, f"columns of {self.file} are {self.has!r}")
         _check_hex(self.digest, 16, f"digest of {self.file}")
 
 
@@ -141,7 +145,7 @@ class Manifest:
         need(set(self.columns) == set(self.fields), "its fields have no columns")
         need(len(set(self.columns.values())) == len(self.columns), "two fields have one column")
         need(all(isinstance(name, str) for name in self.columns.values()), "columns are not names")
-        need(set(self.has) <= {"payload", "sequence"}, f"columns are {self.has!r}")
+        need(set(self.has) <= {*OPTIONAL}, f"columns are {self.has!r}")
         need(type(self.features) is bool, f"features is {self.features!r}")
         need(isinstance(self.settings, Mapping), "its settings are not there")
         need(is_count(self.version) or (self.version == -1 and not self.parts), "its version is not one")
@@ -163,6 +167,11 @@ class Manifest:
         return (*self.parts, *self.models, *self.sample)
 
     @property
+    def is_joined(self) -> bool:
+        """Whether it is of several tables."""
+        return self.commit is None
+
+    @property
     def width(self) -> int:
         """Bytes per code."""
         return -(-self.n_bits // 8)
@@ -178,11 +187,16 @@ class Manifest:
         need(isinstance(found, dict) and found.pop("format", None) == FORMAT, "it is not of an export")
         version = found.pop("format_version", None)
         need(version == FORMAT_VERSION, f"it has format {version!r}, and {FORMAT_VERSION} is read here")
-        parts = tuple(Part(**one) for one in found.pop("parts"))
+        parts = tuple(map(_part, found.pop("parts")))
         models = tuple(Functions(**one) for one in found.pop("models"))
         sample = tuple(File(**one) for one in found.pop("sample"))
         declared, has = dict(found.pop("fields")), tuple(found.pop("has"))
         return cls(**found, fields=declared, has=has, parts=parts, models=models, sample=sample)
+
+
+def _part(found: Any) -> Part:
+    part = Part(**found)
+    return part if part.has is None else replace(part, has=tuple(part.has))
 
 
 def _check_hex(text: Any, digits: int, what: str) -> None:
@@ -220,6 +234,8 @@ def write_manifest(folder: Path, manifest: Manifest, name: str = MANIFEST) -> No
 def join_manifests(folder: Path, names: Iterable[str]) -> Manifest:
     """Write the manifest of several exports into one folder, as shards of one table make them: of all their parts.
 
+    Where items have sequence numbers, a table that is restored from it has them in this order.
+
     names : of their manifests. ValueError where they are not of one table: other fields, bits, or functions.
     """
     found = [read_manifest(folder, name) for name in names]
@@ -235,7 +251,7 @@ def join_manifests(folder: Path, names: Iterable[str]) -> Manifest:
     for one in (one for each in (newest, *found) for one in each.models):
         if models.setdefault(one.version, one).encoder != one.encoder:
             raise ValueError(f"two exports have different functions under version {one.version}")
-    parts = tuple(part for each in found for part in each.parts)
+    parts = tuple(replace(part, has=each.has) for each in found for part in each.parts)
     alive = {part.version for part in parts} | {newest.version}
     joined = replace(
         base,

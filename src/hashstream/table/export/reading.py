@@ -108,11 +108,10 @@ class Exported:
     def pieces(self) -> Iterator[Piece]:
         """All items with all of their data."""
         manifest = self.manifest
-        more = ["label", "learned", *manifest.columns.values(), *manifest.has, "position"]
+        more = ["label", "learned", *manifest.columns.values(), "position"]
+        more += ["features"] if manifest.features else []
         for part in manifest.parts:
-            for ids, codes, group in self._groups(
-                part, [*more, *(["features"] if manifest.features else [])]
-            ):
+            for ids, codes, group in self._groups(part, [*more, *self._optional(part)]):
                 with refusing(self.folder / part.file):
                     piece = self._piece(part, ids, codes, group)
                 yield piece
@@ -151,23 +150,30 @@ class Exported:
         need(bool((np.asarray(group["version"]) == version).all()), "it has codes of another version")
         return ids, codes
 
+    def _optional(self, part: Part) -> tuple[str, ...]:
+        return self.manifest.has if part.has is None else part.has
+
     def _piece(self, part: Part, ids: np.ndarray, codes: np.ndarray, group: Group) -> Piece:
         manifest, n = self.manifest, len(ids)
         fields = {
             name: read_values(manifest.fields[name], name, group[column], n)
             for name, column in manifest.columns.items()
         }
+        given = {name: group[name] if name in self._optional(part) else [None] * n for name in manifest.has}
         payloads = None
-        if "payload" in manifest.has:
+        if "payload" in given:
             payloads = payload_texts(
-                [None if one is None else json.loads(one) for one in group["payload"]], n
+                [None if one is None else json.loads(one) for one in given["payload"]], n
             )
-        if "sequence" in manifest.has:
-            column = read_values("int", SEQUENCE, group["sequence"], n)
-            need(all(one is None or one >= 0 for one in column.take(np.arange(n))), "a sequence is negative")
-            fields[SEQUENCE] = column
         positions = np.asarray(group["position"])
         need(positions.dtype == np.int64 and positions.shape == (n,), "its positions are not numbers")
+        if "sequence" in given:
+            column = read_values("int", SEQUENCE, given["sequence"], n)
+            numbers = column.take(np.arange(n)).tolist()
+            need(all(one is None or one >= 0 for one in numbers), "a sequence is negative")
+            fields[SEQUENCE] = column
+            if manifest.is_joined:  # positions are those of each shard
+                positions = np.array([-1 if one is None else one for one in numbers], np.int64)
         X = None
         if manifest.features:
             X = features_of(group["features"], n, manifest)
