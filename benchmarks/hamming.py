@@ -1,7 +1,7 @@
 """Hamming search against faiss and the memory's speed, evaluation against NumPy's stable argsort.
 
-`hashstream perf hamming` runs `main`. Both sides of every ratio are called in turn in one run, with the same
-number of threads, and their results are compared before anything is timed.
+`hashstream perf hamming` runs `main`; its part "lookup" is in hamming_lookup.py. Both sides of every ratio are called
+in turn in one run, with the same number of threads, and their results are compared before anything is timed.
 """
 
 from __future__ import annotations
@@ -11,10 +11,12 @@ import time
 from collections.abc import Callable, Iterator
 from functools import partial
 from itertools import cycle, pairwise
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from benchmarks import hamming_lookup
 from benchmarks.harness import Ratio, console, duration, in_turn, machine, show
 from hashstream import _native, hamming
 from hashstream.hamming import _kernel
@@ -35,7 +37,11 @@ def clustered(rng: np.random.Generator, n: int, width: int) -> np.ndarray:
     return chosen
 
 
-def main(quick: bool = False) -> bool:
+PICTURE = Path(__file__).parents[1] / "docs" / "results" / "perf-lookup.png"
+PARTS = ("scan", "lookup")
+
+
+def main(quick: bool = False, part: str | None = None) -> bool:
     """Print every table; True where every target was met. `quick` takes fewer codes, queries and rounds."""
     import faiss
 
@@ -45,6 +51,18 @@ def main(quick: bool = False) -> bool:
     if not _kernel.available():
         console.print("The compiled kernels are not installed: there is nothing to measure.")
         return False
+    met = []
+    if part != "lookup":
+        met.append(_scan(quick))
+    if part != "scan":
+        met.append(hamming_lookup.report(quick, None if quick else PICTURE))
+    return all(met)
+
+
+def _scan(quick: bool) -> bool:
+    """Everything that reads all codes."""
+    import faiss
+
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     met = []
     for threads in sorted({1, min(2, cores)}):

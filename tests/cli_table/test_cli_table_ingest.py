@@ -304,7 +304,7 @@ def test_settings_that_are_refused_change_nothing() -> None:
 @pytest.mark.parametrize("command", ["create", "ingest"])
 def test_the_help_says_that_settings_are_stored(command: str) -> None:
     said = " ".join(table(command, "--help").replace("│", " ").split())
-    assert said.count("Stored with the table; by default as stored") == 2
+    assert said.count("Stored with the table; by default as stored") == 3
 
 
 def test_without_features() -> None:

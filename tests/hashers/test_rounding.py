@@ -116,7 +116,10 @@ def test_these_rows_have_other_bits_without_settling(monkeypatch: pytest.MonkeyP
     X, _ = stream(2000, 128, np.float32)
     hasher = hs.LSH(n_bits=20, random_state=0).fit(X)
     X = orthogonal(X, hasher.projection_)
-    monkeypatch.setattr("hashstream.hashers.encoder.settle", lambda *given: None)
+    monkeypatch.setattr(
+        "hashstream.hashers.encoder.settle",
+        lambda X, columns, values, codes, squares: hs.hamming.pack_signs(values, codes),
+    )
     alone = np.concatenate([hasher.transform(x[None]) for x in X])
     assert (alone != hasher.transform(X)).any()
 
@@ -128,6 +131,16 @@ def test_nor_rows_without_bounds(feature_map: str | None, monkeypatch: pytest.Mo
     monkeypatch.setattr(rounding.Bounded, "unsure", lambda self: np.empty(0, np.int64))
     alone = np.concatenate([hasher.transform(x[None]) for x in X])
     assert (alone != hasher.transform(X)).any()
+
+
+def test_functions_in_float64_are_made_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    hasher = learned("PosteriorHash", np.float32)
+    X, made, encoder = near_ties(hasher, 100, 33, np.float32), [], hasher.encoder()
+    widened = hs.PosteriorHash.widened
+    monkeypatch.setattr(hs.PosteriorHash, "widened", lambda self: made.append(self) or widened(self))
+    codes = encoder.encode(X)
+    assert np.array_equal(encoder.encode(X), codes)
+    assert len(made) == 1
 
 
 @pytest.mark.parametrize("scale", [1e-30, 1e-20, 1e18, 1e30, 1e36])
@@ -228,7 +241,7 @@ def test_a_copy_has_columns_of_its_own() -> None:
     product = Product(W.copy())
     product.multiply(X, values)  # the addresses are known from now on
     for other in (copy.deepcopy(product), pickle.loads(pickle.dumps(product))):
-        assert other.columns.arguments[0] == other.columns.W.ctypes.data != product.columns.W.ctypes.data
+        assert other.columns.given.W == other.columns.W.ctypes.data != product.columns.W.ctypes.data
     X, _ = stream(50, 8, np.float32)
     hasher = hs.LSH(n_bits=8, random_state=0).fit(X)
     codes = hasher.transform(X)

@@ -3,12 +3,22 @@
 #include <float.h>
 #include <math.h>
 #include <stdint.h>
+#include <string.h>
 
 #include "cpu.h"
+#include "signs.h"
 
 #if defined(__GNUC__) || defined(__clang__) /* elsewhere the NumPy twin serves */
 
-/* x . w in eight sums, number i into sum i mod 8. Products of floats are exact in double, so that it makes no difference
+/* The columns of a matrix (d, r), and when the sign of a product with x is sure: |x . w| scale[k] > |x| + base, where
+ * scale allows for `terms` roundings. No product is infinite where |x|^2 < most. */
+struct columns {
+    int64_t d, r;
+    const void *W, *scale; /* (r, d) and (r), of the type of X */
+    double base, terms, most;
+};
+
+/* x . w in eight sums, number i into sum i mod 8. Products of floats are exact in double, so it makes no difference
  * whether multiplication and addition are fused. The sign survives where the sum is too small for float. */
 static inline float dot_single(const float *x, const float *w, int64_t d)
 {
@@ -64,69 +74,88 @@ HS_AVX2 static double dot_f64_avx2(const double *x, const double *w, int64_t d) 
 #ifdef HS_X86
 #include <immintrin.h>
 
-/* As settle_f32_avx2, which is called for the few rows with a value in doubt; r is a multiple of 8. */
-HS_AVX2 static void settle_eights(const float *X, int64_t n, int64_t d, const float *W, int64_t r, const float *scale,
-                                  float base, float *values)
+/* 1 where a number is below 0 (or -0), the first of each eight in the highest bit of a byte. Whole numbers are made
+ * smaller with their sign; the lanes of 16 bytes stay apart meanwhile. */
+HS_AVX2 static inline uint32_t signs_f32_avx2(__m256 a, __m256 b, __m256 c, __m256 d)
 {
-    const __m256 sign = _mm256_set1_ps(-0.0f);
-    for (int64_t i = 0; i < n; i++, X += d, values += r) {
-        __m256 a = _mm256_setzero_ps(), b = a, c = a, e = a, least = _mm256_set1_ps(INFINITY);
-        float rest = (float)d * FLT_MIN; /* squares that are too small for float */
-        int64_t j = 0;
-        for (; j + 32 <= d; j += 32) {
-            const __m256 p = _mm256_loadu_ps(X + j), q = _mm256_loadu_ps(X + j + 8);
-            const __m256 s = _mm256_loadu_ps(X + j + 16), t = _mm256_loadu_ps(X + j + 24);
-            a = _mm256_fmadd_ps(p, p, a), b = _mm256_fmadd_ps(q, q, b);
-            c = _mm256_fmadd_ps(s, s, c), e = _mm256_fmadd_ps(t, t, e);
-        }
-        for (; j < d; j++) rest += X[j] * X[j];
-        a = _mm256_add_ps(_mm256_add_ps(a, b), _mm256_add_ps(c, e));
-        __m128 sum = _mm_add_ps(_mm256_castps256_ps128(a), _mm256_extractf128_ps(a, 1));
-        sum = _mm_add_ps(sum, _mm_movehl_ps(sum, sum));
-        sum = _mm_add_ss(_mm_add_ss(sum, _mm_movehdup_ps(sum)), _mm_set_ss(rest));
-        const __m256 limit = _mm256_broadcastss_ps(_mm_add_ss(_mm_sqrt_ss(sum), _mm_set_ss(base)));
-        for (int64_t k = 0; k < r; k += 8) {
-            const __m256 size = _mm256_andnot_ps(sign, _mm256_loadu_ps(values + k));
-            least = _mm256_min_ps(_mm256_mul_ps(size, _mm256_loadu_ps(scale + k)), least); /* NaN is passed over */
-        }
-        if (_mm256_movemask_ps(_mm256_cmp_ps(least, limit, _CMP_GT_OQ)) != 0xff)
-            settle_f32_avx2(X, 1, d, W, r, scale, base, values);
-    }
+    const __m256i first = _mm256_packs_epi32(_mm256_castps_si256(a), _mm256_castps_si256(b));
+    const __m256i last = _mm256_packs_epi32(_mm256_castps_si256(c), _mm256_castps_si256(d));
+    const __m256i order = _mm256_setr_epi32(4, 0, 5, 1, 6, 2, 7, 3);
+    const __m256i backwards = _mm256_set_epi32(0x0c0d0e0f, 0x08090a0b, 0x04050607, 0x00010203, 0x0c0d0e0f, 0x08090a0b,
+                                               0x04050607, 0x00010203);
+    const __m256i all = _mm256_permutevar8x32_epi32(_mm256_packs_epi16(first, last), order);
+    return (uint32_t)_mm256_movemask_epi8(_mm256_shuffle_epi8(all, backwards));
 }
+
+HS_AVX2 static inline uint32_t signs_f64_avx2(__m256d a, __m256d b, __m256d c, __m256d d)
+{
+    const __m256 first = _mm256_shuffle_ps(_mm256_castpd_ps(a), _mm256_castpd_ps(b), 0xdd); /* the upper halves */
+    const __m256 last = _mm256_shuffle_ps(_mm256_castpd_ps(c), _mm256_castpd_ps(d), 0xdd);
+    const __m256i all = _mm256_packs_epi32(_mm256_castps_si256(first), _mm256_castps_si256(last));
+    const __m128i bytes = _mm_packs_epi16(_mm256_castsi256_si128(all), _mm256_extracti128_si256(all, 1));
+    const __m128i order = _mm_setr_epi8(11, 10, 3, 2, 9, 8, 1, 0, 15, 14, 7, 6, 13, 12, 5, 4);
+    return (uint32_t)_mm_movemask_epi8(_mm_shuffle_epi8(bytes, order));
+}
+
+#define REAL float
+#define NAME(x) x##_f32_avx2
+#define VECTOR __m256
+#define V(op) _mm256_##op##_ps
+#define WORD uint32_t
+#include "settle_avx2.h"
+#undef REAL
+#undef NAME
+#undef VECTOR
+#undef V
+#undef WORD
+#define REAL double
+#define NAME(x) x##_f64_avx2
+#define VECTOR __m256d
+#define V(op) _mm256_##op##_pd
+#define WORD uint16_t
+#include "settle_avx2.h"
+#define SETTLE(kind)                                                                                                   \
+    (codes && c->r % 8 == 0 && c->r >= 32 && hs_has_avx2() ? settle_eights_##kind##_avx2                    \
+                                                                      : DISPATCH(settle_##kind))
+#else
+#define SETTLE(kind) DISPATCH(settle_##kind)
 #endif
 
-/* X (n, d), W (r, d), values (n, r): X W^T, rounded in some way. A value v is sure where |v| scale[k] > |x| + base;
- * others are computed again in a fixed order, but for some that are not numbers. */
-HS_API void hs_settle_f32(const float *X, int64_t n, int64_t d, const float *W, int64_t r, const float *scale,
-                          double base, float *values)
+/* squares (n): |x|^2 of every row of X (n, d). */
+HS_API void hs_squares_f32(const float *X, int64_t n, int64_t d, float *squares)
 {
-#ifdef HS_X86
-    if (r % 8 == 0 && hs_has_avx2()) {
-        settle_eights(X, n, d, W, r, scale, (float)base, values);
-        return;
-    }
-#endif
-    DISPATCH(settle_f32)(X, n, d, W, r, scale, (float)base, values);
+    DISPATCH(row_squares_f32)(X, n, d, squares);
 }
 
-HS_API void hs_settle_f64(const double *X, int64_t n, int64_t d, const double *W, int64_t r, const double *scale,
-                          double base, double *values)
+HS_API void hs_squares_f64(const double *X, int64_t n, int64_t d, double *squares)
 {
-    DISPATCH(settle_f64)(X, n, d, W, r, scale, base, values);
+    DISPATCH(row_squares_f64)(X, n, d, squares);
 }
 
-/* marks (n): 1 where a value of the row, values (n, r), is nearer to 0 than rows[i] columns[k] + base[k], or not
- * finite. base does not count where rows[i] is 0. */
-HS_API void hs_unsure_f32(const float *values, int64_t n, int64_t r, const float *rows, const float *columns,
-                          const float *base, uint8_t *marks)
+/* X (n, d), values (n, r): X times the columns, rounded in some way. Values whose sign may be wrong are computed again in
+ * a fixed order, but for some that are not numbers. squares (n): those of hs_squares_*, or NULL. codes
+ * (n, ceil(r / 8)): the signs, the first bit highest; or NULL. Returns 0, or 1 where there are codes and a value is
+ * infinite or not a number; the codes are of no use then. */
+HS_API int hs_settle_f32(const struct columns *c, const float *X, int64_t n, const float *squares, float *values, uint8_t *codes)
 {
-    DISPATCH(unsure_f32)(values, n, r, rows, columns, base, marks);
+    return SETTLE(f32)(c, X, n, squares, values, codes);
 }
 
-HS_API void hs_unsure_f64(const double *values, int64_t n, int64_t r, const double *rows, const double *columns,
-                          const double *base, uint8_t *marks)
+HS_API int hs_settle_f64(const struct columns *c, const double *X, int64_t n, const double *squares, double *values, uint8_t *codes)
 {
-    DISPATCH(unsure_f64)(values, n, r, rows, columns, base, marks);
+    return SETTLE(f64)(c, X, n, squares, values, codes);
+}
+
+/* marks (n): 1 where a value of the row, values (n, r), is nearer to 0 than rows[i] columns[k], or not finite. Where
+ * neither is 0, there is room for numbers that are too small. */
+HS_API void hs_unsure_f32(const float *values, int64_t n, int64_t r, const float *rows, const float *columns, uint8_t *marks)
+{
+    DISPATCH(unsure_f32)(values, n, r, rows, columns, marks);
+}
+
+HS_API void hs_unsure_f64(const double *values, int64_t n, int64_t r, const double *rows, const double *columns, uint8_t *marks)
+{
+    DISPATCH(unsure_f64)(values, n, r, rows, columns, marks);
 }
 
 #endif

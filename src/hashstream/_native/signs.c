@@ -6,7 +6,7 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "cpu.h"
+#include "signs.h"
 
 #ifdef HS_X86
 #include <immintrin.h>
@@ -51,11 +51,25 @@ HS_AVX2 static int32_t line_f32_avx2(const uint8_t *values, int64_t n, uint8_t *
         most = lanes[k] > most ? lanes[k] : most;
     return most;
 }
+
+/* 8 n values of 8 bytes to n bytes. */
+HS_AVX2 static int line_f64_avx2(const uint8_t *values, int64_t n, uint8_t *codes)
+{
+    const __m256d zero = _mm256_setzero_pd();
+    __m256d wrong = zero; /* v - v is not 0 where v is infinite or not a number */
+    for (int64_t i = 0; i < n; i++) {
+        const __m256d v = _mm256_loadu_pd((const double *)(values + 64 * i));
+        const __m256d w = _mm256_loadu_pd((const double *)(values + 64 * i + 32));
+        const __m256d first = _mm256_cmp_pd(_mm256_permute4x64_pd(v, 0x1b), zero, _CMP_GT_OQ);
+        const __m256d last = _mm256_cmp_pd(_mm256_permute4x64_pd(w, 0x1b), zero, _CMP_GT_OQ);
+        wrong = _mm256_or_pd(wrong, _mm256_or_pd(_mm256_sub_pd(v, v), _mm256_sub_pd(w, w)));
+        codes[i] = (uint8_t)(_mm256_movemask_pd(first) << 4 | _mm256_movemask_pd(last));
+    }
+    return _mm256_movemask_pd(_mm256_cmp_pd(wrong, zero, _CMP_NEQ_UQ)) != 0;
+}
 #endif
 
-/* values: (n, r) without gaps, of 4 or 8 bytes each. codes: (n, ceil(r / 8)), the first bit highest.
- * Returns 0, or 1 where a value is infinite or not a number; the codes are of no use then. */
-HS_API int hs_signs_pack(const uint8_t *values, int64_t n, int64_t r, int64_t bytes, uint8_t *codes)
+int hs_signs_pack(const uint8_t *values, int64_t n, int64_t r, int64_t bytes, uint8_t *codes)
 {
     const int64_t width = (r + 7) / 8;
     int32_t single = 0;
@@ -63,6 +77,8 @@ HS_API int hs_signs_pack(const uint8_t *values, int64_t n, int64_t r, int64_t by
 #ifdef HS_X86
     if (bytes == 4 && r % 8 == 0 && hs_has_avx2())
         return line_f32_avx2(values, n * width, codes) >= 0x7f800000;
+    if (bytes == 8 && r % 8 == 0 && hs_has_avx2())
+        return line_f64_avx2(values, n * width, codes);
 #endif
     for (int64_t i = 0; i < n; i++)
         if (bytes == 4)

@@ -16,6 +16,7 @@ from hashstream.cli.table_common import (
     DurabilityOption,
     FieldOption,
     Folder,
+    IndexOption,
     PolicyOption,
     failing,
     file_sizes,
@@ -65,6 +66,7 @@ def create(
     field: FieldOption = None,
     policy: PolicyOption = None,
     durability: DurabilityOption = None,
+    index: IndexOption = None,
     no_features: Annotated[
         bool,
         typer.Option(
@@ -92,7 +94,7 @@ def create(
             fields=parse_fields(field or []),
             keep_features=False if no_features else None,
             sample_size=sample,
-            **to_store(policy, durability),
+            **to_store(policy, durability, index),
         ).close()
         say(f"{folder}: an empty table, {name}, {bits} bits.")
 

@@ -24,10 +24,18 @@ from hashstream.table import HashTable, TableError, files
 from hashstream.terminal import load_with_bar
 
 __all__ = [
-    "ERRORS", "Durability", "DurabilityOption", "FeatureColumns", "FieldOption", "Folder", "IdColumn", "LabelColumn",
-    "NoHeader", "PolicyOption", "Text", "WhereOption", "failing", "file_sizes", "how_to_fill", "open_source", "opened",
-    "refreshed", "refuse_cluster", "stopping", "to_store", "where_of", "work_bar",
+    "ERRORS", "Durability", "DurabilityOption", "FeatureColumns", "FieldOption", "Folder", "IdColumn",
+    "IndexOption", "Indexing", "LabelColumn", "NoHeader", "PolicyOption", "Text", "WhereOption", "failing",
+    "file_sizes", "how_to_fill", "open_source", "opened", "refreshed", "refuse_cluster", "stopping", "to_store",
+    "where_of", "work_bar",
 ]  # fmt: skip
+
+
+class Indexing(StrEnum):
+    """Whether codes may be looked up by a multi-index (auto), or are always scanned (scan)."""
+
+    auto = "auto"
+    scan = "scan"
 
 
 class Durability(StrEnum):
@@ -118,6 +126,15 @@ PolicyOption = Annotated[
         show_default=False,
     ),
 ]
+IndexOption = Annotated[
+    Indexing | None,
+    typer.Option(
+        help="auto: codes of many items are looked up, once they were searched so often that an index pays; it takes "
+        "up to 20 bytes of memory per item. scan: every search reads all codes. The answers are the same. Stored with "
+        "the table; by default as stored, auto for a new table.",
+        show_default=False,
+    ),
+]
 DurabilityOption = Annotated[
     Durability | None,
     typer.Option(
@@ -159,9 +176,13 @@ def where_of(text: str | None) -> dict[str, Any] | None:
     return found
 
 
-def to_store(policy: str | None, durability: Durability | None) -> dict[str, Any]:
+def to_store(policy: str | None, durability: Durability | None, index: Indexing | None) -> dict[str, Any]:
     """Settings for `HashTable.open`, which stores those that are not None."""
-    return {"policy": policy, "durability": None if durability is None else durability.value}
+    return {
+        "policy": policy,
+        "durability": None if durability is None else durability.value,
+        "index": None if index is None else index.value,
+    }
 
 
 def file_sizes(folder: Path) -> dict[str, int]:

@@ -21,6 +21,7 @@ from hashstream.cli.table_common import (
     Files,
     Folder,
     IdColumn,
+    IndexOption,
     LabelColumn,
     NoHeader,
     PayloadOption,
@@ -80,6 +81,7 @@ def ingest(
         int, typer.Option(help="Id of the first row of files without ids; the others count up from it.")
     ] = 0,
     durability: DurabilityOption = None,
+    index: IndexOption = None,
     no_header: NoHeader = False,
     text: Text = False,
     double: Annotated[
@@ -102,7 +104,7 @@ def ingest(
     """
     with failing():
         refuse_cluster(folder)
-    with failing(), opened(folder, **to_store(policy, durability)) as table:
+    with failing(), opened(folder, **to_store(policy, durability, index)) as table:
         dtype = getattr(table.hasher, "dtype_", np.float64 if double else np.float32)
         new = parse_fields(field or [])
         sources = [

@@ -79,8 +79,13 @@ def _page(table: HashTable | Cluster, found: TableStats, folder: Path) -> Table:
     section({"versions in use": _versions(found), "stale": stale, "compared": compared})
     section(_drift(found))
     per_item = found.memory_bytes / max(1, found.n_items)
+    looked_up = "none yet: every search reads all codes"
+    if found.n_indexed:
+        share = f"{found.n_indexed / found.n_items:.1%} of the codes"
+        looked_up = f"{share}, by a multi-index of {size(found.index_bytes)}; the others are scanned"
     section({
         "in memory": f"{size(found.memory_bytes)} for ids and codes, {per_item:.0f} bytes per item",
+        "looked up": looked_up,
         "on disk": f"{size(found.disk_bytes)}, of which {size(found.feature_bytes)} features",
         "files": [f"{name}  [dim]{size(n_bytes)}[/]" for name, n_bytes in file_sizes(folder).items()],
     })  # fmt: skip

@@ -63,7 +63,7 @@ def available() -> bool:
     return lib is not None
 
 
-def _problem(
+def problem_of(
     queries: np.ndarray,
     codes: np.ndarray,
     n_threads: int,
@@ -93,7 +93,7 @@ def _raise_if(failed: object) -> None:
 def distances(a: np.ndarray, b: np.ndarray, n_threads: int) -> np.ndarray:
     out = np.empty((len(a), len(b)), np.uint16)
     if out.size:
-        _raise_if(lib.hs_hamming_distances(byref(_problem(a, b, n_threads)), out.ctypes.data))
+        _raise_if(lib.hs_hamming_distances(byref(problem_of(a, b, n_threads)), out.ctypes.data))
     return out
 
 
@@ -103,7 +103,7 @@ def topk(
     k = min(k, len(codes) if rows is None else len(rows))
     far, where = np.empty((len(queries), k), np.uint16), np.empty((len(queries), k), np.int64)
     if far.size:
-        problem = _problem(queries, codes, n_threads, rows)
+        problem = problem_of(queries, codes, n_threads, rows)
         _raise_if(lib.hs_hamming_topk(byref(problem), k, far.ctypes.data, where.ctypes.data))
     return far, where
 
@@ -188,7 +188,7 @@ def weighted(
     k = min(k, len(codes) if rows is None else len(rows))
     far, where = np.empty((len(queries), k)), np.empty((len(queries), k), np.int64)
     if far.size:
-        problem = byref(_problem(queries, codes, n_threads, rows))
+        problem = byref(problem_of(queries, codes, n_threads, rows))
         given = [array.ctypes.data for array in (costs, sums, order)]
         found = far.ctypes.data, where.ctypes.data
         _raise_if(lib.hs_hamming_weighted(problem, order.shape[1], *given, k, *found))
@@ -207,7 +207,7 @@ def radius(
     counts = offsets[1:]
     if len(queries) == 0 or len(codes if rows is None else rows) == 0:
         return offsets, np.empty(0, np.uint16), np.empty(0, np.int64)
-    problem = _problem(queries, codes, n_threads, rows)
+    problem = problem_of(queries, codes, n_threads, rows)
     found = lib.hs_hamming_radius(byref(problem), radius, counts.ctypes.data)
     _raise_if(found is None)
     try:
@@ -225,7 +225,7 @@ def histogram(
     total = np.zeros((len(queries), 8 * codes.shape[1] + 1), np.int64)
     relevant = None if labels is None else np.zeros_like(total)
     if len(queries) and len(codes):
-        problem = _problem(queries, codes, n_threads, labels=labels)
+        problem = problem_of(queries, codes, n_threads, labels=labels)
         hits = None if relevant is None else relevant.ctypes.data
         _raise_if(lib.hs_hamming_histogram(byref(problem), total.ctypes.data, hits))
     return total, relevant
@@ -234,7 +234,7 @@ def histogram(
 def rank(queries: np.ndarray, codes: np.ndarray, n_threads: int) -> np.ndarray:
     order = np.empty((len(queries), len(codes)), np.int32)
     if order.size:
-        _raise_if(lib.hs_hamming_rank(byref(_problem(queries, codes, n_threads)), order.ctypes.data))
+        _raise_if(lib.hs_hamming_rank(byref(problem_of(queries, codes, n_threads)), order.ctypes.data))
     return order
 
 
@@ -246,7 +246,7 @@ def stable_scores(
     precision, cut_precision = np.zeros(n), np.zeros((n, len(cutoffs)))
     cut_hits = np.zeros((n, len(cutoffs)), np.int64)
     if n and len(codes):
-        problem = _problem(queries, codes, n_threads, labels=labels)
+        problem = problem_of(queries, codes, n_threads, labels=labels)
         results = (total, relevant, precision, cut_precision, cut_hits)
         addresses = [array.ctypes.data for array in results]
         _raise_if(lib.hs_hamming_ap(byref(problem), cutoffs.ctypes.data, len(cutoffs), *addresses))
@@ -256,5 +256,5 @@ def stable_scores(
 def read(codes: np.ndarray, n_threads: int) -> int:
     """Read all codes as one query would, and add them up as words: the lower bound of the cost of a search."""
     sums = np.zeros(max(1, n_threads), np.uint64)
-    lib.hs_hamming_read(byref(_problem(codes[:1], codes, n_threads)), sums.ctypes.data)
+    lib.hs_hamming_read(byref(problem_of(codes[:1], codes, n_threads)), sums.ctypes.data)
     return int(sums.sum())

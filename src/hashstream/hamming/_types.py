@@ -31,3 +31,16 @@ class WithinRadius(NamedTuple):
 Part = tuple[int, np.ndarray, np.ndarray, np.ndarray]
 """A set of codes and the queries that it is compared with: the number of the set of queries, the codes (n, width)
 uint8, their slots (n,) uint32 and the rows of removed codes, int64; slots and rows are ascending."""
+
+
+class Among(NamedTuple):
+    """The codes of a `MultiIndex` that may be found, and their numbers."""
+
+    mask: np.ndarray | None = None
+    """(s,) bool or uint8, C-contiguous, by slot: only marked codes are found, and none from s on. None: all."""
+    slots: np.ndarray | None = None
+    """(n,) uint32, ascending: the number of each code; results are slots then. None: a code's row is its slot."""
+    dead: np.ndarray | None = None
+    """(m,) int64, ascending: rows that are not found; only with slots."""
+    begin: int = 0
+    """Rows before this one are not found; only with slots."""

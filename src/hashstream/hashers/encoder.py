@@ -7,12 +7,12 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from hashstream import hamming
 from hashstream.hashers.features import FeatureMap
-from hashstream.hashers.kernels.settle import Columns, columns_of, overflown, settle
+from hashstream.hashers.kernels.settle import Columns, columns_of, overflown, settle, squares
 from hashstream.hashers.rounding import Bounded, bounded_product, narrowed, widened
 from hashstream.hashers.threads import on_one_thread
 from hashstream.hashers.validation import all_finite, check_finite
@@ -21,6 +21,10 @@ __all__ = ["Encoder", "Product", "block_rows"]
 
 BLOCK_BYTES = 1 << 20  # of X: a block that is still in the cache when it has been checked
 BLOCK_ROWS = 256  # and no fewer rows, where rows are long, or the matrix product suffers
+PRODUCT_BYTES = 1 << 22  # of the product of a block, where it has more columns than X
+MANY_FEATURES = (
+    48  # from here on, reading X once before the product makes the product faster by more than it takes
+)
 
 let_others_run = getattr(os, "sched_yield", lambda: None)
 
@@ -37,14 +41,17 @@ class Product:
     ) -> Columns:  # not `cached_property`, whose lock a thread may hold while the process is forked
         return columns_of(self.matrix)
 
-    def multiply(self, X: np.ndarray, out: np.ndarray) -> None:
+    def multiply(self, X: np.ndarray, out: np.ndarray, codes: np.ndarray | None = None) -> bool:
         """X @ matrix into `out` (n, r), with signs that depend on nothing but the row, unless a value is not finite.
 
-        X : (n, d) in the dtype of the matrix. Call it where overflow is ignored.
+        X : (n, d) in the dtype of the matrix. Call it where overflow is ignored. codes : (n, ceil(r / 8)), for the
+        signs as bits. Returns False where there are codes and a value is not finite.
         """
         X = in_order(X)
+        early = codes is not None and len(X) >= BLOCK_ROWS and X.shape[1] >= MANY_FEATURES
+        known = squares(X) if early else None
         np.matmul(X, self.matrix, out=out)
-        settle(X, self.columns, out)
+        return settle(X, self.columns, out, codes, known)
 
 
 @dataclass(frozen=True, eq=False)
@@ -141,7 +148,12 @@ class Encoder:
         return found if self.feature_map is None else found._replace(rows=found.rows * (1 + off))
 
     def _wide(self) -> Encoder:
-        """These functions in float64."""
+        """These functions in float64, kept: to make them takes longer than to encode some rows."""
+        if (wide := _wide_encoders.get(self)) is None:
+            wide = _wide_encoders[self] = self._widened()
+        return wide
+
+    def _widened(self) -> Encoder:
         if self.model is not None:
             wide: Encoder = self.model.widened().encoder()
             return wide
@@ -165,7 +177,8 @@ class Encoder:
 
         A product with NaN or infinity is not finite, so the fewer numbers of the product are checked.
         """
-        n, step = len(X), block_rows(X)
+        n, size = len(X), np.dtype(self.dtype).itemsize * self.n_bits
+        step = min(block_rows(X), max(BLOCK_ROWS, PRODUCT_BYTES // size))
         values = np.empty((min(step, n), self.n_bits), self.dtype)
         with np.errstate(invalid="ignore", over="ignore"):
             for start in range(0, n, step):
@@ -173,8 +186,7 @@ class Encoder:
                 if block.dtype != self.dtype:
                     block = block.astype(self.dtype)
                 found = values[: len(block)]
-                product.multiply(block, found)
-                if not hamming.pack_signs(found, some):
+                if not product.multiply(block, found, some):
                     overflown(in_order(check_finite(block)), product.columns, found)
                     some[...] = np.packbits(found > 0, axis=1)
                 if len(block) == step:
@@ -186,6 +198,9 @@ class Encoder:
             return [] if self.projection is None else [self.projection]
         found = {name: value for name, value in vars(self.model).items() if isinstance(value, np.ndarray)}
         return [found[name] for name in sorted(found) if name[-1] == "_" and found[name].dtype != object]
+
+
+_wide_encoders: WeakKeyDictionary[Encoder, Encoder] = WeakKeyDictionary()  # apart, so that a copy is small
 
 
 def block_rows(X: np.ndarray) -> int:

@@ -94,14 +94,16 @@ class Functions:
 
     def values(self, X: np.ndarray) -> np.ndarray:
         """The real values whose signs are the bits, (n, r), and after them those of the plain bits."""
-        return self.bounded(X).values
+        return self._with_plain(self._learned(X)[0], X)
 
     def bounded(self, X: np.ndarray) -> Bounded:
         """The values, with bounds of their rounding."""
         values, G, P = self._learned(X)
-        if self.plain is not None:
-            values = np.concatenate([values, self.plain.values(X)], axis=1)
+        values = self._with_plain(values, X)
         return Bounded(values, self._rounding(G, P), np.ones(values.shape[1], X.dtype))
+
+    def _with_plain(self, values: np.ndarray, X: np.ndarray) -> np.ndarray:
+        return values if self.plain is None else np.concatenate([values, self.plain.values(X)], axis=1)
 
     def _rounding(self, G: np.ndarray, P: np.ndarray | None) -> np.ndarray:
         """How far rounding may have moved the values of each row, (n,).
@@ -115,7 +117,8 @@ class Functions:
         if P is None:
             top = np.partition(G, -2, axis=1)[:, -2:] if G.shape[1] > 1 else np.array([[-np.inf, 0]])
             return np.where(top[:, 1] - top[:, 0] < 2 * logits, np.inf, rest)
-        spread = P * (1 - P)
+        spread = 1 - P
+        spread *= P
         spread = np.sqrt(np.einsum("ij,ij->i", spread, spread))
         return rest + feedback * logits * np.minimum(1, exp(min(logits, 10)) * spread)
 

@@ -25,7 +25,7 @@ from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
-from hashstream.hashers.kernels.settle import column_lengths, product_bound, unsure
+from hashstream.hashers.kernels.settle import column_lengths, product_bound, squares, unsure
 
 __all__ = ["Bounded", "bounded_product", "lengths", "narrowed", "unknown_bound", "widened"]
 
@@ -45,13 +45,13 @@ class Bounded(NamedTuple):
 
     def unsure(self) -> np.ndarray:
         """Rows (m,) int64 of which a bit may be another with other rounding."""
-        return np.flatnonzero(unsure(self.values, self.rows, self.columns))
+        return unsure(self.values, self.rows, self.columns).nonzero()[0]
 
 
 def lengths(X: np.ndarray) -> np.ndarray:
     """|x| of every row (n, d), from below only by what squares lose that are too small for the dtype."""
     with np.errstate(over="ignore", under="ignore"):
-        return np.sqrt(np.einsum("ij,ij->i", X, X))
+        return np.sqrt(squares(np.ascontiguousarray(X)))
 
 
 def bounded_product(
@@ -63,11 +63,12 @@ def bounded_product(
 ) -> Bounded:
     """X @ W, for rows X (n, d) that are themselves off by `off` (n,) units of rounding relative to |x|; `minus` (r,) is
     subtracted, which is a product of W with a row of length `beyond`."""
+    known = lengths(X)  # before the product, which is faster then
     values = X @ W
     if minus is not None:
         values -= minus
     unit = float(np.finfo(X.dtype).eps) / 2
-    rows = (lengths(X) + beyond) * (1 + off * (unit / product_bound(len(W), X.dtype)))
+    rows = (known + beyond) * (1 + off * (unit / product_bound(len(W), X.dtype)))
     with np.errstate(over="ignore"):
         return Bounded(values, rows, (product_bound(len(W), X.dtype) * column_lengths(W)).astype(X.dtype))
 

@@ -272,6 +272,8 @@ def merge_stats(shards: Sequence[TableStats], learner: TableStats) -> ClusterSta
         map_history=learner.map_history,
         comparison=learner.comparison,
         background_error=next((one.background_error for one in shards if one.background_error), None),
+        n_indexed=total("n_indexed"),
+        index_bytes=total("index_bytes"),
         shards=tuple(shards),
         learner=learner,
     )

@@ -136,7 +136,7 @@ class Catalogue:
             )
         hasher = _hasher(ask)
         given = ask.model_dump(
-            include={"durability", "keep_features", "max_versions", "sample_size", "checkpoint_rows"}
+            include={"durability", "keep_features", "max_versions", "sample_size", "checkpoint_rows", "index"}
         )
         given["policy"] = _policy(ask.policy)
         what = f"create {ask.model_dump_json()}"

@@ -101,6 +101,7 @@ class CreateRequest(_Request):
     max_versions: Annotated[int | None, Field(ge=1, le=1 << 20)] = None
     sample_size: Annotated[int | None, Field(ge=0, le=1_000_000)] = None
     checkpoint_rows: Annotated[int | None, Field(ge=1, le=1 << 40)] = None
+    index: Literal["auto", "scan"] | None = None
 
 
 class IngestRequest(_Request):

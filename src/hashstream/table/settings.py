@@ -9,9 +9,10 @@ from typing import Any, Literal
 from hashstream.hashers.validation import check_count
 from hashstream.table.policies import Policy, Projected, from_fields, parse, to_fields
 
-__all__ = ["Durability", "Settings"]
+__all__ = ["Durability", "Indexing", "Settings"]
 
 Durability = Literal["full", "fast"]
+Indexing = Literal["auto", "scan"]
 
 
 @dataclass(frozen=True)
@@ -23,6 +24,7 @@ class Settings:
     max_versions: int = 16
     checkpoint_rows: int = 20_000
     segment_bytes: int = 1 << 30
+    index: Indexing = "auto"
 
     def __post_init__(self) -> None:
         if not isinstance(self.policy, Policy):
@@ -31,6 +33,8 @@ class Settings:
             raise TypeError(f"{self.policy!r} keeps no features, so it must derive from Projected")
         if self.durability not in ("full", "fast"):
             raise ValueError(f'durability must be "full" or "fast", not {self.durability!r}')
+        if self.index not in ("auto", "scan"):
+            raise ValueError(f'index must be "auto" or "scan", not {self.index!r}')
         check_count("max_versions", self.max_versions, 1)
         check_count("checkpoint_rows", self.checkpoint_rows, 1)
         check_count("segment_bytes", self.segment_bytes, 1)
@@ -45,8 +49,11 @@ class Settings:
         return replace(self, **{name: value for name, value in given.items() if value is not None})
 
     def to_fields(self) -> dict[str, Any]:
-        """As JSON."""
-        return {**vars(self), "policy": to_fields(self.policy)}
+        """As JSON. `index` is left out where it is the default, as in tables of before there was one."""
+        fields = {**vars(self), "policy": to_fields(self.policy)}
+        if self.index == "auto":
+            del fields["index"]
+        return fields
 
     @classmethod
     def from_fields(cls, stored: Mapping[str, Any], policy: Policy | None = None) -> Settings:

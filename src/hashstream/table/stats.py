@@ -53,12 +53,13 @@ class TableStats:
     versions : version -> items that it encoded, oldest first. newest_version : of the current functions.
     updates_behind : by how many updates the mean code is behind; most_updates_behind : the oldest.
     stale, n_stale : share and number of items whose code is not of the newest version.
-    memory_bytes : ids, codes, labels, fields and index. feature_bytes : stored features. disk_bytes : all files.
+    memory_bytes : ids, codes, labels, fields and indexes. feature_bytes : stored features. disk_bytes : all files.
     map_history : (rows learned from, `drift.mean_average_precision`) at checkpoints, oldest first, and now; stored with
         the table, at most 200. Empty where there was too little data each time.
     comparison : what `compare="auto"` does in a search, and why.
     background_error : why the last refresh in the background failed, or the last reload of a reader that follows; None
         after one that did not.
+    n_indexed, index_bytes : items whose codes are looked up by a multi-index, and its memory; the others are scanned.
     """
 
     n_items: int
@@ -79,6 +80,8 @@ class TableStats:
     map_history: tuple[tuple[int, float], ...]
     comparison: Comparison
     background_error: str | None = None
+    n_indexed: int = 0
+    index_bytes: int = 0
 
 
 @dataclass(frozen=True)
@@ -139,6 +142,8 @@ def table_stats(
     if history.seq < state.seq:
         history = history.measured(state, drift.mean_average_precision)
     column_bytes = 0 if view.column is None else view.column.nbytes
+    indexed = [one for part in view.parts if (one := part.divided()[0]) is not None]
+    lookup_bytes = sum(one.covering.index.nbytes for one in indexed)
     value_bytes = sum(values.nbytes for values in (view.labels, *view.fields.values()))
     return TableStats(
         n_items=n,
@@ -152,13 +157,19 @@ def table_stats(
         n_stale=n - counts.get(view.newest, 0),
         n_seen=n_seen,
         commits=state.seq,
-        memory_bytes=sum(part.nbytes for part in view.parts) + column_bytes + value_bytes + index_bytes,
+        memory_bytes=sum(part.nbytes for part in view.parts)
+        + column_bytes
+        + value_bytes
+        + index_bytes
+        + lookup_bytes,
         feature_bytes=feature_bytes,
         disk_bytes=disk_bytes,
         drift=drift,
         map_history=tuple(entry for entry in history.entries if entry[0] <= n_seen),
         comparison=state.comparison,
         background_error=background_error,
+        n_indexed=sum(map(len, indexed)),
+        index_bytes=lookup_bytes,
     )
 
 

@@ -42,7 +42,7 @@ from hashstream.table.planning import NO_SLOTS, Plan, plan_adoption, plan_batch,
 from hashstream.table.policies import Policy, parse
 from hashstream.table.reading import Readable, Where
 from hashstream.table.results import Commit
-from hashstream.table.settings import Durability, Settings
+from hashstream.table.settings import Durability, Indexing, Settings
 from hashstream.table.state.change import Batch, Change, Done
 from hashstream.table.state.columns import SEQUENCE, field_kinds
 from hashstream.table.state.index import Index
@@ -101,6 +101,7 @@ class HashTable(Readable):
         sample_size: int | None = None,
         checkpoint_rows: int | None = None,
         segment_bytes: int | None = None,
+        index: Indexing | None = None,
         on_commit: Callable[[Commit], None] | None = None,
         follow: bool = False,
         max_staleness: float | None = None,
@@ -131,6 +132,9 @@ class HashTable(Readable):
         checkpoint_rows : rows learned between two checkpoints of the model, 20,000 by default: about that many rows are
             learned again after a crash.
         segment_bytes : size at which a new file of features is begun, 1 GiB by default.
+        index : "auto" (the default): codes of many items are looked up rather than scanned, once they were searched so
+            often that an index pays. It takes up to 20 bytes of memory per item and is built in a thread. "scan": every
+            search reads all codes. The answers are the same.
         on_commit : called after every commit, in the thread that writes. What it raises is logged, and ignored.
         follow : for `mode="read"`: reload by itself, in a thread, whenever the writer has committed.
         max_staleness : for `follow`, 0.5 seconds by default: no answer misses a commit that was acknowledged more than
@@ -141,7 +145,7 @@ class HashTable(Readable):
         follower = follower_of(path, mode, follow, max_staleness)
         given = {
             "policy": policy, "durability": durability, "max_versions": max_versions,
-            "checkpoint_rows": checkpoint_rows, "segment_bytes": segment_bytes,
+            "checkpoint_rows": checkpoint_rows, "segment_bytes": segment_bytes, "index": index,
         }  # fmt: skip
         begun = time.monotonic()
         storage, state = open_storage(

@@ -7,13 +7,15 @@ floating point with unit roundoff u, it is off by at most
 
 so a value that is further from 0 than that has the sign of the exact value. The others are few. Each is computed again
 in one fixed order: float32 in float64, float64 with a compensated sum. Where a value is sure in one order and not in
-another, it is so far from 0 that both signs are that of the exact value.
+another, it is so far from 0 that both signs are that of the exact value. So the kernel may leave a value as it is where
+a sum in many parts, which has fewer roundings in a row and a smaller bound, is sure of the same sign.
 
 `unsure` finds the rows that have a value nearer to 0 than a bound, for functions that are more than a product.
 """
 
 from __future__ import annotations
 
+import ctypes
 import weakref
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -22,7 +24,8 @@ from typing import Any, Self
 
 import numpy as np
 
-from hashstream.hashers.kernels.binding import POINTER, REAL, SIZE, bind, check_arrays, choice
+from hashstream import hamming
+from hashstream.hashers.kernels.binding import POINTER, SIZE, address, bind, check_arrays, choice, structure
 
 PROVEN = 1024
 """Features up to which the bound above is used for float32. For more it would settle too many values, and
@@ -32,10 +35,14 @@ MARGIN = 1.1
 """For the rounding of the bound itself, and of the sum in a fixed order."""
 
 
+def roundings(d: int, dtype: np.dtype) -> float:
+    """Units of rounding that a product of d terms may be off, relative to |x| |w|."""
+    return sqrt(PROVEN * d) if dtype == np.float32 and d > PROVEN else d + 2.0
+
+
 def product_bound(d: int, dtype: np.dtype) -> float:
     """How far a product of d terms may be off, relative to |x| |w|."""
-    terms = sqrt(PROVEN * d) if dtype == np.float32 and d > PROVEN else d + 2
-    return MARGIN * terms * float(np.finfo(dtype).eps) / 2
+    return MARGIN * roundings(d, dtype) * float(np.finfo(dtype).eps) / 2
 
 
 def column_lengths(matrix: np.ndarray) -> np.ndarray:
@@ -47,31 +54,39 @@ def column_lengths(matrix: np.ndarray) -> np.ndarray:
     return lengths
 
 
+_Columns = structure("Columns", "size d r", "pointer W scale", "real base terms most")
+
+
 @dataclass(frozen=True, eq=False)
 class Columns:
     """The columns of a matrix (d, r) as rows W (r, d), C-contiguous, and how near to 0 a product with x is not sure:
-    it is sure where |x . w_k| scale_k > |x| + base. base counts numbers that are too small for the dtype."""
+    it is sure where |x . w_k| scale_k > |x| + base. base counts numbers that are too small for the dtype. No product is
+    infinite where |x|^2 < most."""
 
     W: np.ndarray
     scale: np.ndarray
     base: float
-    arguments: tuple[int, int, int, float] = field(init=False, repr=False)
-    """Those of the kernel: asking for addresses takes longer than settling a row."""
+    most: float
+    given: Any = field(init=False, repr=False)
+    """This as the kernel takes it: asking for addresses takes longer than settling a row."""
 
     def __post_init__(self) -> None:
-        given = self.W.ctypes.data, len(self.W), self.scale.ctypes.data, self.base
-        object.__setattr__(self, "arguments", given)
+        (r, d), terms = self.W.shape, roundings(self.W.shape[1], self.W.dtype)
+        addresses = self.W.ctypes.data, self.scale.ctypes.data
+        object.__setattr__(self, "given", _Columns(d, r, *addresses, self.base, terms, self.most))
 
     @classmethod
     def of(cls, matrix: np.ndarray) -> Self:
         limits, (d, _), dtype = np.finfo(matrix.dtype), matrix.shape, matrix.dtype
+        lengths, largest = column_lengths(matrix), float(limits.max)
         with np.errstate(over="ignore", divide="ignore"):
-            scale = np.minimum(1 / (product_bound(d, dtype) * column_lengths(matrix)), limits.max)
-            base = min(2 * d * float(limits.tiny) * float(scale.max(initial=0)), float(limits.max))
-        return cls(np.ascontiguousarray(matrix.T), scale.astype(dtype), base)
+            scale = np.minimum(1 / (product_bound(d, dtype) * lengths), largest)
+            base = min(2 * d * float(limits.tiny) * float(scale.max(initial=0)), largest)
+            most = np.minimum(np.square(largest / (2 * lengths)), largest).min(initial=largest)
+        return cls(np.ascontiguousarray(matrix.T), scale.astype(dtype), base, float(most))
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), (self.W, self.scale, self.base)  # a copy has addresses of its own
+        return type(self), (self.W, self.scale, self.base, self.most)  # a copy has addresses of its own
 
 
 _known: dict[int, tuple[weakref.ref[np.ndarray], Columns]] = {}
@@ -95,11 +110,26 @@ def _forget(key: int, gone: weakref.ref[np.ndarray]) -> None:
 
 # ---- binding
 
-SETTLE = bind("settle", POINTER, *[SIZE] * 2, POINTER, SIZE, POINTER, REAL, POINTER, result=None)
-UNSURE = bind("unsure", POINTER, *[SIZE] * 2, *[POINTER] * 4, result=None)
+SQUARES = bind("squares", POINTER, *[SIZE] * 2, POINTER, result=None)
+SETTLE = bind("settle", *[POINTER] * 2, SIZE, *[POINTER] * 3)
+UNSURE = bind("unsure", POINTER, *[SIZE] * 2, *[POINTER] * 3, result=None)
 
 
-def compiled_settle(X: np.ndarray, columns: Columns, values: np.ndarray) -> None:
+def compiled_squares(X: np.ndarray) -> np.ndarray:
+    if not (X.flags.c_contiguous and X.flags.aligned):
+        raise ValueError("X must be C-contiguous and aligned")
+    found = np.empty(len(X), X.dtype)
+    SQUARES[X.dtype.char](X.ctypes.data, *X.shape, found.ctypes.data)
+    return found
+
+
+def compiled_settle(
+    X: np.ndarray,
+    columns: Columns,
+    values: np.ndarray,
+    codes: np.ndarray | None = None,
+    squares: np.ndarray | None = None,
+) -> bool:
     (n, d), (r, known), dtype = X.shape, columns.W.shape, columns.W.dtype
     if d != known or values.shape != (n, r) or not (X.dtype == values.dtype == dtype):
         raise ValueError(
@@ -107,17 +137,24 @@ def compiled_settle(X: np.ndarray, columns: Columns, values: np.ndarray) -> None
         )
     if not (X.flags.c_contiguous and X.flags.aligned and values.flags.carray):
         raise ValueError("X and values must be C-contiguous and aligned, and values writeable")
-    SETTLE[dtype.char](X.ctypes.data, n, d, *columns.arguments, values.ctypes.data)
+    if codes is not None:
+        check_arrays(np.uint8, {"codes": (codes, (n, -(-r // 8)))})
+    if squares is not None:
+        check_arrays(dtype, {"squares": (squares, (n,))})
+    given = ctypes.byref(columns.given), X.ctypes.data, n, address(squares), values.ctypes.data
+    return not SETTLE[dtype.char](*given, address(codes))
 
 
 def compiled_unsure(values: np.ndarray, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
     values = np.ascontiguousarray(values)
     (n, r), dtype = values.shape, values.dtype
-    rows, columns = np.ascontiguousarray(rows, dtype), np.ascontiguousarray(columns, dtype)
-    base, marks = _base(columns), np.empty(n, np.bool_)
+    rows, columns, marks = (
+        np.ascontiguousarray(rows, dtype),
+        np.ascontiguousarray(columns, dtype),
+        np.empty(n, np.bool_),
+    )
     check_arrays(dtype, {"rows": (rows, (n,)), "columns": (columns, (r,))})
-    given = values.ctypes.data, n, r, rows.ctypes.data, columns.ctypes.data, base.ctypes.data
-    UNSURE[dtype.char](*given, marks.ctypes.data)
+    UNSURE[dtype.char](values.ctypes.data, n, r, *(part.ctypes.data for part in (rows, columns, marks)))
     return marks
 
 
@@ -126,21 +163,40 @@ def compiled_unsure(values: np.ndarray, rows: np.ndarray, columns: np.ndarray) -
 PART = 1 << 18  # numbers that are multiplied at once
 
 
-def twin_settle(X: np.ndarray, columns: Columns, values: np.ndarray) -> None:
-    """Compute values (n, r), about X W^T, again in place where their sign is not sure.
-
-    X : (n, d) C-contiguous, float32 or float64 as the columns are. Only the twin computes all again that are not
-    finite; where there are any, `overflown` has to follow.
-    """
+def twin_squares(X: np.ndarray) -> np.ndarray:
+    """|x|^2 of every row of X (n, d), C-contiguous: (n,). Asked for before a product, it brings X into the cache faster
+    than BLAS does."""
     with np.errstate(all="ignore"):
-        squares = np.einsum("ij,ij->i", X, X) + X.shape[1] * np.finfo(X.dtype).tiny  # small ones may be lost
-        limits = np.sqrt(squares) + columns.base
+        found: np.ndarray = np.einsum("ij,ij->i", X, X)
+    return found
+
+
+def twin_settle(
+    X: np.ndarray,
+    columns: Columns,
+    values: np.ndarray,
+    codes: np.ndarray | None = None,
+    squares: np.ndarray | None = None,
+) -> bool:
+    """Compute values (n, r), about X W^T, again in place where their sign is not sure, and pack the signs.
+
+    X : (n, d) C-contiguous, float32 or float64 as the columns are. codes : (n, ceil(r / 8)) uint8, overwritten; None
+    where signs need not be packed. squares : those of X, where they are known. Only the twin computes all again that
+    are not finite; where there are any, `overflown` has to follow. Returns False where there are codes and a value is
+    not finite.
+    """
+    squares = twin_squares(X) if squares is None else squares
+    with np.errstate(all="ignore"):
+        limits = (
+            np.sqrt(squares + X.shape[1] * np.finfo(X.dtype).tiny) + columns.base
+        )  # small squares may be lost
         sure = (np.abs(values * columns.scale) > limits[:, None]) & np.isfinite(values)
         rows, places = np.nonzero(~sure)
         step = max(1, PART // X.shape[1])
         for start in range(0, len(rows), step):
             i, k = rows[start : start + step], places[start : start + step]
             values[i, k] = (_dot_single if X.dtype == np.float32 else _dot_double)(X[i], columns.W[k])
+    return codes is None or hamming.pack_signs(values, codes)
 
 
 def _dot_single(A: np.ndarray, B: np.ndarray) -> np.ndarray:
@@ -201,18 +257,15 @@ def twin_unsure(values: np.ndarray, rows: np.ndarray, columns: np.ndarray) -> np
     columns = columns.astype(values.dtype, copy=False)
     with np.errstate(over="ignore", invalid="ignore"):
         rows = rows.astype(values.dtype, copy=False)[:, None]
-        limits = rows * columns + (rows != 0) * _base(columns)
+        small = 4096 * np.finfo(columns.dtype).tiny  # room for numbers that are too small for the dtype
+        limits = rows * columns + np.where((rows != 0) & (columns > 0), small, 0)
     marks: np.ndarray = ~((np.abs(values) >= limits) & np.isfinite(values)).all(axis=1)
     return marks
 
 
-def _base(columns: np.ndarray) -> np.ndarray:
-    """Room for numbers that are too small for the dtype."""
-    return np.where(columns > 0, 4096 * np.finfo(columns.dtype).tiny, 0).astype(columns.dtype)
-
-
 # ---- choice
 
+squares = choice(lambda: SQUARES, compiled_squares, twin_squares)
 settle = choice(lambda: SETTLE, compiled_settle, twin_settle)
 unsure = choice(lambda: UNSURE, compiled_unsure, twin_unsure)
 overflown = twin_settle

@@ -17,7 +17,7 @@ from hashstream.serve.client.remote_table import RemoteTable
 from hashstream.serve.client.request_bodies import json_bytes
 from hashstream.serve.client.sending import JSON, Request, Sender, as_key, check_kind
 from hashstream.table.policies import Policy, to_fields
-from hashstream.table.settings import Durability
+from hashstream.table.settings import Durability, Indexing
 from hashstream.table.state.columns import field_kinds
 
 __all__ = ["Client"]
@@ -101,6 +101,7 @@ class Client:
         max_versions: int | None = None,
         sample_size: int | None = None,
         checkpoint_rows: int | None = None,
+        index: Indexing | None = None,
         key: str | None = None,
         **parameters: Any,
     ) -> RemoteTable:
@@ -121,6 +122,7 @@ class Client:
             "max_versions": max_versions,
             "sample_size": sample_size,
             "checkpoint_rows": checkpoint_rows,
+            "index": index,
         }
         info = self._ask(Request("POST", TABLES, json_bytes(ask), JSON, key=as_key(key)))
         return RemoteTable(Access(self._sender, name, info))

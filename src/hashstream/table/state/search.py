@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -12,13 +13,14 @@ from hashstream.hashers import Encoder
 from hashstream.hashers.encoder import Product
 from hashstream.table.errors import TableError
 from hashstream.table.state.matching import Matching
-from hashstream.table.state.view import View
+from hashstream.table.state.view import Covered, Part, View
 
-__all__ = ["Compare", "ExactScan"]
+__all__ = ["Compare", "ExactScan", "IndexedSearch"]
 
 FEW = 16  # queries that are encoded with as few calls as possible
 
 Found = tuple[np.ndarray, np.ndarray]
+Within = tuple[np.ndarray, np.ndarray, np.ndarray]
 
 Compare = Literal["like", "current"]
 """By whose functions a query is encoded. "like": by those of every version in use, so that query and item are always
@@ -49,20 +51,14 @@ class ExactScan:
         if not view.parts:
             return np.empty((len(Q), 0), np.uint16), np.empty((len(Q), 0), np.int64)
         mask = None if left is None else left.mask
-        products = view.products if compare == "like" else newest_product(view)
-        if (
-            len(Q) <= FEW and products and Q.dtype == products[0].matrix.dtype
-        ):  # calls take longer than the products
-            values = np.empty((len(view.versions), len(Q), products[0].matrix.shape[1]), Q.dtype)
-            with np.errstate(invalid="ignore", over="ignore"):
-                for i, product in enumerate(products):
-                    product.multiply(Q, values[i])
-            if len(products) < len(values):
-                values[1:] = values[0]
+        values = few_values(view, Q, compare)
+        found = None
+        if values is not None:
             found = view.searchable.topk_signs(values, k, mask=mask, n_threads=n_threads)
-            if found is not None:
-                return found
-        return view.searchable.topk(query_codes(view, Q, compare), k, mask=mask, n_threads=n_threads)
+        if found is None:
+            codes = query_codes(view, Q, compare)
+            found = view.searchable.topk(codes, k, mask=mask, n_threads=n_threads)
+        return found
 
     def radius(
         self,
@@ -80,26 +76,29 @@ class ExactScan:
         view, left = self._among(matching)
         query, word = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
         queries = dict(zip(view.versions, query_codes(view, Q, compare), strict=True))
-        for part in view.parts:
-            codes, slots, dead = part.arrays()
-            offsets, far, rows = hamming.radius(queries[part.version], codes, radius, n_threads=n_threads)
-            owner = np.repeat(np.arange(len(Q)), np.diff(offsets))
-            if len(dead):
-                alive = ~np.isin(rows, dead)
-                owner, far, rows = owner[alive], far[alive], rows[alive]
-            found = slots[rows]
-            if left is not None:
-                marked = left.keeps(found)
-                owner, far, found = owner[marked], far[marked], found[marked]
-            query.append(owner)
-            word.append(far.astype(np.int64) << 32 | found)
+        mask = None if left is None else left.mask
+        for offsets, far, slots in self._within(view, queries, radius, mask, n_threads):
+            query.append(np.repeat(np.arange(len(Q)), np.diff(offsets)))
+            word.append(far.astype(np.int64) << 32 | slots)
         owners, words = np.concatenate(query), np.concatenate(word)
-        if len(view.parts) > 1:
+        if len(word) > 2:
             order = np.lexsort((words, owners))
             owners, words = owners[order], words[order]
         offsets = np.zeros(len(Q) + 1, np.int64)
         np.cumsum(np.bincount(owners, minlength=len(Q)), out=offsets[1:])
         return offsets, (words >> 32).astype(np.uint16), words & 0xFFFFFFFF
+
+    def _within(
+        self,
+        view: View,
+        queries: dict[int, np.ndarray],
+        radius: int,
+        mask: np.ndarray | None,
+        n_threads: int | None,
+    ) -> Iterator[Within]:
+        """Items within a radius, part by part. queries : their codes by version."""
+        for part in view.parts:
+            yield scanned_radius(part, queries[part.version], radius, mask, n_threads)
 
     def topk_asymmetric(
         self,
@@ -125,9 +124,7 @@ class ExactScan:
             of_query = values[sources[part.version]]
             far, rows = hamming.weighted_topk(of_query, codes, k, subset=subset, n_threads=n_threads)
             found.append((far, slots[rows].astype(np.int64)))
-        far, slots = (np.concatenate([pair[i] for pair in found], axis=1) for i in (0, 1))
-        order = np.lexsort((slots, far), axis=1)[:, :k]
-        return np.take_along_axis(far, order, axis=1), np.take_along_axis(slots, order, axis=1)
+        return nearest(found, k)
 
     def _among(self, matching: Matching | None) -> tuple[View, Matching | None]:
         """The view to search, and the filter that it still has to pass, if any."""
@@ -136,6 +133,118 @@ class ExactScan:
         if matching.view is not self.view:
             raise ValueError("the items that match are those of another view")
         return (self.view, matching) if matching.few is None else (matching.few, None)
+
+
+@dataclass(frozen=True)
+class IndexedSearch(ExactScan):
+    """The `CodeIndex` that looks up the codes of large parts, once there is a multi-index of them, and scans the rest.
+    The answers are those of `ExactScan`."""
+
+    def topk(
+        self,
+        Q: np.ndarray,
+        k: int,
+        n_threads: int | None = None,
+        *,
+        matching: Matching | None = None,
+        compare: Compare = "like",
+    ) -> Found:
+        """See `ExactScan.topk`."""
+        view, left = self._among(matching)
+        covered, rest = divided(view, len(Q))
+        if not covered or not len(Q):
+            return super().topk(Q, k, n_threads, matching=matching, compare=compare)
+        codes = few_codes(view, Q, compare)
+        mask = None if left is None else left.mask
+        queries = dict(zip(view.versions, codes, strict=True))
+        found: list[Found] = []
+        for one in covered:
+            of_version = queries[one.part.version]
+            found.append(one.index().topk(of_version, k, among=one.among(mask), n_threads=n_threads))
+        if rest:
+            numbers = {version: at for at, version in enumerate(view.versions)}
+            scanned = hamming.Parts([(numbers[part.version], *part.arrays()) for part in rest])
+            found.append(scanned.topk(codes, k, mask=mask, n_threads=n_threads))
+        return nearest(found, k)
+
+    def _within(
+        self,
+        view: View,
+        queries: dict[int, np.ndarray],
+        radius: int,
+        mask: np.ndarray | None,
+        n_threads: int | None,
+    ) -> Iterator[Within]:
+        covered, rest = divided(view, len(next(iter(queries.values()), ())))
+        for one in covered:
+            of_version, among = queries[one.part.version], one.among(mask)
+            yield one.index().radius(of_version, radius, among=among, n_threads=n_threads)
+        for part in rest:
+            yield scanned_radius(part, queries[part.version], radius, mask, n_threads)
+
+
+def divided(view: View, queries: int) -> tuple[list[Covered], list[Part]]:
+    """The rows of a view that multi-indexes cover, and those that are scanned; so many queries ask for both."""
+    covered, rest = [], []
+    for part in view.parts:
+        looked_up, scanned = part.divided()
+        if looked_up is not None:
+            covered.append(looked_up)
+        if scanned is not None:
+            rest.append(scanned)
+            part.lookup.scanned(part.codes, part.start, part.stop, queries)
+    return covered, rest
+
+
+def nearest(found: Sequence[Found], k: int) -> Found:
+    """The k nearest of several results, each by (distance, slot)."""
+    if len(found) == 1:
+        return found[0]
+    far, slots = (np.concatenate([pair[i] for pair in found], axis=1) for i in (0, 1))
+    order = np.lexsort((slots, far), axis=1)[:, :k]
+    return np.take_along_axis(far, order, axis=1), np.take_along_axis(slots, order, axis=1)
+
+
+def scanned_radius(
+    part: Part, queries: np.ndarray, radius: int, mask: np.ndarray | None, n_threads: int | None
+) -> Within:
+    """The items of a part within a radius: offsets, distances and slots. mask : by slot."""
+    codes, slots, dead = part.arrays()
+    offsets, far, rows = hamming.radius(queries, codes, radius, n_threads=n_threads)
+    found = slots[rows].astype(np.int64)
+    if not len(dead) and mask is None:
+        return offsets, far, found
+    keep = ~np.isin(rows, dead) if len(dead) else np.ones(len(rows), bool)
+    if mask is not None:
+        keep &= found < len(mask)
+        keep[keep] = mask[found[keep]]
+    return np.concatenate([[0], np.cumsum(keep)])[offsets], far[keep], found[keep]
+
+
+def few_codes(view: View, Q: np.ndarray, compare: Compare) -> np.ndarray:
+    """`query_codes`, in fewer calls where there are few queries."""
+    values = few_values(view, Q, compare)
+    if values is not None:
+        codes = np.empty((*values.shape[:2], view.width), np.uint8)
+        rows = values.reshape(-1, values.shape[2])
+        if hamming.pack_signs(rows, codes.reshape(len(rows), -1)):
+            return codes
+    return query_codes(view, Q, compare)
+
+
+def few_values(view: View, Q: np.ndarray, compare: Compare) -> np.ndarray | None:
+    """The real values (versions, q, r) whose signs are the bits of a few queries, with as few calls as possible, which
+    would take longer than the products; None where that is not how bits are made."""
+    products = view.products if compare == "like" else newest_product(view)
+    if len(Q) > FEW or not products or Q.dtype != products[0].matrix.dtype:
+        return None
+    values = np.empty((len(view.versions), len(Q), products[0].matrix.shape[1]), Q.dtype)
+    with np.errstate(invalid="ignore", over="ignore"):
+        for i, product in enumerate(products):
+            product.multiply(Q, values[i])
+    if len(products) < len(values):
+        values[1:] = values[0]
+    return values
 
 
 def newest_product(view: View) -> list[Product] | None:

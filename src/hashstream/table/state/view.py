@@ -22,6 +22,7 @@ from hashstream.table.state.change import Change, no_fields
 from hashstream.table.state.columns import OWN, PAYLOAD, SEQUENCE, FieldColumn, field_column
 from hashstream.table.state.ids import Column, column_of, grown, kind_of
 from hashstream.table.state.labels import LabelColumn
+from hashstream.table.state.lookup import Covering, Lookup
 from hashstream.table.state.number_columns import IntColumn
 
 __all__ = ["Part", "View", "in_order", "locate", "merged"]
@@ -59,6 +60,7 @@ class Part:
 
     codes : (capacity, width) uint8. slots : (capacity,) uint32, ascending.
     dead : ascending rows of the buffers between start and stop, int64; always few (`FEW_DEAD`).
+    lookup : the multi-index of rows of the buffers, which may come later.
     """
 
     version: int
@@ -67,6 +69,7 @@ class Part:
     start: int
     stop: int
     dead: np.ndarray = field(default_factory=lambda: NOTHING)
+    lookup: Lookup = field(default_factory=Lookup)
 
     def __len__(self) -> int:
         """Items alive."""
@@ -135,9 +138,46 @@ class Part:
             stop=self.stop + len(slots),
         )
 
+    def divided(self) -> tuple[Covered | None, Part | None]:
+        """The rows that a multi-index covers, and those that have to be scanned; either may be None."""
+        covering = self.lookup.covering
+        if covering is None or not covering.first <= self.start < covering.last <= self.stop:
+            return None, self  # it may be of a later view, with other items
+        if covering.last == self.stop:
+            return Covered(self, covering), None
+        dead = self.dead[np.searchsorted(self.dead, covering.last) :]
+        return Covered(self, covering), replace(self, start=covering.last, dead=dead)
+
     @property
     def nbytes(self) -> int:
         return int((self.stop - self.start) * (self.codes.shape[1] + 4) + self.dead.nbytes)
+
+
+@dataclass(frozen=True, eq=False)
+class Covered:
+    """Rows of a part that a multi-index covers."""
+
+    part: Part
+    covering: Covering
+
+    def __len__(self) -> int:
+        """Items alive."""
+        last = self.covering.last
+        return int(last - self.part.start - np.searchsorted(self.part.dead, last))
+
+    def index(self) -> hamming.MultiIndex:
+        """The multi-index, told where the codes are: a buffer is copied when it grows."""
+        covering, codes = self.covering, self.part.codes
+        if covering.buffer is not codes:
+            covering.index.codes = codes[covering.first : covering.last]
+            covering.buffer = codes
+        return covering.index
+
+    def among(self, mask: np.ndarray | None) -> hamming.Among:
+        """The rows that may be found. mask : by slot."""
+        part, first, last = self.part, self.covering.first, self.covering.last
+        dead = part.dead[: np.searchsorted(part.dead, last)] - first if len(part.dead) else None
+        return hamming.Among(mask, part.slots[first:last], dead, max(0, part.start - first))
 
 
 @dataclass(frozen=True, eq=False)

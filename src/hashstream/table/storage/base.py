@@ -16,7 +16,7 @@ from hashstream.table.errors import TableError
 from hashstream.table.settings import Settings
 from hashstream.table.state.change import Batch, Change, Done, Feedback
 from hashstream.table.state.matching import Matching
-from hashstream.table.state.search import Compare, ExactScan
+from hashstream.table.state.search import Compare, ExactScan, IndexedSearch
 from hashstream.table.state.state import State
 from hashstream.table.state.view import View, locate
 
@@ -242,7 +242,7 @@ class Storage(ABC):
 
     def index(self, view: View) -> CodeIndex:
         """The index that searches the codes of a view."""
-        return ExactScan(view)
+        return ExactScan(view) if self.settings.index == "scan" else IndexedSearch(view)
 
     @property
     def feature_bytes(self) -> int:

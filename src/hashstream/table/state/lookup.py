@@ -1,0 +1,89 @@
+"""The multi-index of a part, built off the search path.
+
+A `Lookup` belongs to a part and to all that come from it by items being added at the end or dying: rows keep their
+numbers then. It covers the rows that were there when it was built; those that came later are scanned. It is built in
+a thread, once scanning these rows has cost about as much as building it. Nobody waits for it, and where it cannot be
+built, everything is scanned.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+from dataclasses import dataclass
+
+import numpy as np
+
+from hashstream import hamming
+
+__all__ = ["Covering", "Lookup"]
+
+log = logging.getLogger("hashstream.table")
+
+LEAST = 1 << 17
+"""Rows: fewer are scanned in some 30 microseconds."""
+BUILDING = 1000
+"""A multi-index is built in the time in which so many queries are scanned."""
+TAIL = 4
+"""It is built again when the rows that it does not cover are one in so many."""
+
+_one_at_a_time = threading.Lock()
+
+
+@dataclass(eq=False)
+class Covering:
+    """A multi-index of rows `first` to `last` of a part's buffers. buffer : the one in which it reads codes."""
+
+    index: hamming.MultiIndex
+    first: int
+    last: int
+    buffer: np.ndarray
+
+
+class Lookup:
+    """The multi-index of a part, when it is there. covering : None before that."""
+
+    def __init__(self) -> None:
+        self.covering: Covering | None = None
+        self._scanned = 0  # rows, over all queries, that the multi-index does not cover
+        self._building = 0  # the process that builds
+        self._failed = False
+
+    def scanned(self, codes: np.ndarray, start: int, stop: int, queries: int) -> None:
+        """Note that rows start to stop of a buffer were scanned, and have them indexed where that pays."""
+        rows = stop - start
+        covering = self.covering
+        left = rows if covering is None else stop - covering.last
+        self._scanned += queries * left
+        if rows < LEAST or TAIL * left < rows or self._scanned < BUILDING * rows:
+            return
+        if self._failed or self._building == os.getpid():  # a fork has no such thread
+            return
+        self._building = os.getpid()
+        work = threading.Thread(
+            target=self._build, args=(codes, start, stop), name="hashstream-index", daemon=True
+        )
+        try:
+            work.start()
+        except RuntimeError:  # the interpreter is about to end, or there are too many threads
+            self._building = 0
+
+    def _build(self, codes: np.ndarray, start: int, stop: int) -> None:
+        try:
+            with _one_at_a_time:
+                self.cover(codes, start, stop)
+        except Exception as error:  # most likely there is no memory
+            self._failed = True
+            log.warning("codes are scanned, since they could not be indexed: %r", error)
+        finally:
+            self._scanned = 0
+            self._building = 0
+
+    def cover(self, codes: np.ndarray, start: int, stop: int) -> None:
+        """Index rows start to stop of a buffer."""
+        index = hamming.MultiIndex(codes[start:stop])
+        if index.substrings:
+            self.covering = Covering(index, start, stop, codes)
+        else:
+            self._failed = True

@@ -1,0 +1,218 @@
+"""`MultiIndex` has the answers of the scan, to the last index, for any codes, queries, masks and sizes."""
+
+from __future__ import annotations
+
+import threading
+
+import numpy as np
+import pytest
+
+from hashstream import hamming
+from hashstream.hamming import Among, MultiIndex, _multi
+
+KINDS = ("random", "clustered", "repeated", "equal", "sorted", "two-valued")
+
+
+def codes_of(kind: str, n: int, n_bits: int, seed: int = 0) -> np.ndarray:
+    """Codes of `n_bits` bits, whose padding is zero."""
+    rng = np.random.default_rng(seed)
+    bits = rng.integers(0, 2, (n, n_bits), np.uint8)
+    if kind == "clustered":  # ten centres, a tenth of the bits flipped, half of the bits copies of the others
+        centres = rng.integers(0, 2, (10, n_bits), np.uint8)
+        bits = centres[rng.integers(0, 10, n)] ^ (rng.random((n, n_bits)) < 0.1)
+        bits[:, n_bits // 2 :] = bits[:, : n_bits - n_bits // 2]
+    elif kind == "repeated":  # few distinct codes, very unequally often
+        bits = bits[np.minimum(rng.geometric(0.01, n), n) - 1]
+    elif kind == "equal":
+        bits[:] = bits[0]
+    elif kind == "two-valued":
+        bits[:] = bits[rng.integers(0, 2, n)]
+    codes = np.packbits(bits, axis=1)
+    return codes[np.lexsort(codes.T)] if kind == "sorted" else codes
+
+
+def queries_of(codes: np.ndarray, n_bits: int, seed: int = 1) -> np.ndarray:
+    """Codes themselves, codes with some bits flipped, random ones, and the opposites of codes."""
+    rng = np.random.default_rng(seed)
+    some = np.unpackbits(codes[rng.integers(0, len(codes), 24)], axis=1, count=n_bits)
+    some[6:12] ^= rng.random((6, n_bits)) < 0.1
+    some[12:18] = rng.integers(0, 2, (6, n_bits))
+    some[18:] ^= 1
+    return np.packbits(some, axis=1)
+
+
+@pytest.fixture(autouse=True)
+def small(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Index few codes as well, and look up as long as it takes, unless a test says otherwise."""
+    monkeypatch.setattr(_multi, "LEAST_CODES", 2)
+    monkeypatch.setattr(_multi, "SHARE", 1e9)
+    monkeypatch.setattr(_multi, "SAMPLE", 2)
+
+
+def agree(
+    index: MultiIndex, codes: np.ndarray, Q: np.ndarray, k: int, mask: np.ndarray | None = None
+) -> None:
+    found, wanted = index.topk(Q, k, among=Among(mask)), hamming.topk(Q, codes, k, subset=mask)
+    np.testing.assert_array_equal(found.distances, wanted.distances)
+    np.testing.assert_array_equal(found.indices, wanted.indices)
+
+
+def agree_within(
+    index: MultiIndex, codes: np.ndarray, Q: np.ndarray, radius: int, mask: np.ndarray | None = None
+) -> None:
+    found, wanted = index.radius(Q, radius, among=Among(mask)), hamming.radius(Q, codes, radius, subset=mask)
+    for one, other in zip(found, wanted, strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("n_bits", [5, 12, 16, 31, 32, 48, 64, 100])
+def test_answers_are_those_of_the_scan(kind: str, n_bits: int) -> None:
+    codes = codes_of(kind, 3000, n_bits)
+    Q = queries_of(codes, n_bits)
+    index = MultiIndex(codes)
+    for k in (1, 10, 250):
+        agree(index, codes, Q, k)
+    for radius in (0, 1, 2, 5):
+        agree_within(index, codes, Q, radius)
+
+
+@pytest.mark.parametrize("n_bits", [128, 200, 256])
+def test_long_codes(n_bits: int) -> None:
+    codes = codes_of("clustered", 2000, n_bits)
+    index = MultiIndex(codes)
+    assert sum(map(len, index.substrings)) == n_bits
+    Q = codes[:20] ^ np.packbits(np.random.default_rng(0).random((20, n_bits)) < 0.01, axis=1)
+    agree(index, codes, Q, 5)
+    agree_within(index, codes, Q, 3)
+
+
+@pytest.mark.parametrize("n", [2, 3, 7, 100, 257])
+@pytest.mark.parametrize("seed", range(5))
+def test_few_codes(n: int, seed: int) -> None:
+    codes = codes_of("random", n, 16, seed)
+    index = MultiIndex(codes)
+    Q = queries_of(codes, 16, seed)
+    for k in (1, n - 1, n, n + 5):
+        agree(index, codes, Q, max(1, k))
+    agree_within(index, codes, Q, 16)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("share", [0.0, 0.001, 0.3, 1.0])
+def test_a_mask_hides_codes(kind: str, share: float) -> None:
+    codes = codes_of(kind, 4000, 40)
+    mask = np.random.default_rng(2).random(len(codes)) < share
+    index, Q = MultiIndex(codes), queries_of(codes, 40)
+    for k in (1, 20):
+        agree(index, codes, Q, k, mask)
+    agree_within(index, codes, Q, 3, mask)
+
+
+@pytest.mark.parametrize("budget", [0.0, 1e-3, 0.05, 0.3])
+@pytest.mark.parametrize("kind", ["random", "clustered", "repeated"])
+def test_queries_that_are_given_up_are_scanned(
+    kind: str, budget: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    codes = codes_of(kind, 20_000, 64)
+    index, Q = MultiIndex(codes), queries_of(codes, 64)
+    monkeypatch.setattr(_multi, "SHARE", 200 * budget)  # some are finished within it, and some are not
+    agree(index, codes, Q, 10)
+    agree(index, codes, Q[:1], 10)
+    agree_within(index, codes, Q, 4)
+    agree_within(index, codes, Q[:1], 40)
+
+
+@pytest.mark.parametrize("budget", [1e9, 3.0])
+@pytest.mark.parametrize("kind", ["random", "clustered", "repeated"])
+def test_slots_dead_rows_and_a_beginning(kind: str, budget: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(4)
+    codes = codes_of(kind, 6000, 48)
+    slots = np.sort(rng.choice(20_000, 6000, replace=False)).astype(np.uint32)
+    dead = np.sort(rng.choice(6000, 500, replace=False))
+    index, Q = MultiIndex(codes), queries_of(codes, 48)
+    monkeypatch.setattr(_multi, "SHARE", budget)
+    for begin in (0, 1234, 5990):
+        for mask in (None, rng.random(15_000) < 0.5, rng.random(20_000) < 0.001):
+            alive = np.ones(6000, bool)
+            alive[dead] = False
+            alive[:begin] = False
+            if mask is not None:
+                alive &= np.append(mask, np.zeros(20_000 - len(mask), bool))[slots]
+            among = Among(mask, slots, dead, begin)
+            found, wanted = index.topk(Q, 7, among=among), hamming.topk(Q, codes, 7, subset=alive)
+            np.testing.assert_array_equal(found.distances, wanted.distances)
+            np.testing.assert_array_equal(found.indices, slots[wanted.indices])
+            near, all_near = index.radius(Q, 6, among=among), hamming.radius(Q, codes, 6, subset=alive)
+            np.testing.assert_array_equal(near.offsets, all_near.offsets)
+            np.testing.assert_array_equal(near.distances, all_near.distances)
+            np.testing.assert_array_equal(near.indices, slots[all_near.indices])
+
+
+def test_equal_codes_are_entered_once() -> None:
+    few = codes_of("random", 50, 64)
+    codes = few[np.random.default_rng(3).integers(0, 50, 20_000)]
+    index = MultiIndex(codes)
+    assert index.n_distinct == 50
+    assert MultiIndex(codes_of("random", 20_000, 64)).n_distinct == 20_000
+    agree(index, codes, few, 600)
+
+
+def test_memory_of_ten_million_would_be_within_its_bound() -> None:
+    codes = codes_of("random", 60_000, 64)
+    index = MultiIndex(codes)
+    places = sum(4 * (2 ** len(one) + 1) + 8 * 256 * 4 for one in index.substrings)
+    assert index.nbytes - places == 4 * len(index.substrings) * len(codes)
+
+
+def test_all_threads_give_the_same() -> None:
+    codes = codes_of("clustered", 30_000, 64)
+    index, Q = MultiIndex(codes), queries_of(codes, 64)
+    one, three = index.topk(Q, 10, n_threads=1), index.topk(Q, 10, n_threads=3)
+    np.testing.assert_array_equal(one.indices, three.indices)
+    results: list[np.ndarray] = []
+    threads = [threading.Thread(target=lambda: results.append(index.topk(Q, 10).indices)) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    for result in results:
+        np.testing.assert_array_equal(result, one.indices)
+
+
+def test_codes_without_an_index_are_scanned(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_multi, "LEAST_CODES", 4096)
+    for codes in (codes_of("random", 100, 64), codes_of("random", 5000, 512)):
+        index = MultiIndex(codes)
+        assert index.substrings == []
+        assert index.nbytes == 0
+        agree(index, codes, codes[:5], 3)
+        agree_within(index, codes, codes[:5], 2)
+    empty = MultiIndex(np.empty((0, 8), np.uint8))
+    assert empty.topk(np.zeros((2, 8), np.uint8), 3).indices.shape == (2, 0)
+
+
+def test_wrong_arguments_are_refused() -> None:
+    index = MultiIndex(codes_of("random", 100, 64))
+    Q = np.zeros((1, 8), np.uint8)
+    with pytest.raises(ValueError, match="k must be at least 1"):
+        index.topk(Q, 0)
+    with pytest.raises(ValueError, match="radius must be at least 0"):
+        index.radius(Q, -1)
+    with pytest.raises(ValueError, match="queries have 7 bytes"):
+        index.topk(Q[:, :7], 1)
+    with pytest.raises(ValueError, match="one entry per code: got 3 for 100"):
+        index.topk(Q, 1, among=Among(np.ones(3, bool)))
+    with pytest.raises(ValueError, match="dead and begin need slots"):
+        index.topk(Q, 1, among=Among(begin=3))
+    with pytest.raises(ValueError, match=r"slots must be uint32 of shape \(100,\)"):
+        index.topk(Q, 1, among=Among(slots=np.arange(99, dtype=np.uint32)))
+    with pytest.raises(ValueError, match="uint8"):
+        MultiIndex(np.zeros((10, 8)))
+
+
+def test_without_queries_nothing_is_found() -> None:
+    index = MultiIndex(codes_of("random", 5000, 64))
+    none = np.empty((0, 8), np.uint8)
+    assert index.topk(none, 3).indices.shape == (0, 3)
+    assert index.radius(none, 3).offsets.tolist() == [0]
