@@ -26,7 +26,14 @@ def folder(tmp_path: Path) -> Path:
 
 @pytest.mark.parametrize(
     "given",
-    [{"policy": "never"}, {"durability": "fast"}, {"shards": 3}, {"publish_every": 7}, {"nodes": ["m"]}],
+    [
+        {"policy": "never"},
+        {"durability": "fast"},
+        {"index": "scan"},
+        {"shards": 3},
+        {"publish_every": 7},
+        {"nodes": ["m"]},
+    ],
 )
 def test_fixed_settings(folder: Path, given: dict[str, Any]) -> None:
     with pytest.raises(ClusterError, match=f"was created with {next(iter(given))} "):

@@ -20,7 +20,14 @@ from hashstream.cli.cluster_feed import feed
 from hashstream.cli.common import fail, say
 from hashstream.cli.common import settings as parse_settings
 from hashstream.cli.table import check, compact, method_of, refresh, snapshot
-from hashstream.cli.table_common import DurabilityOption, FieldOption, failing, stopping, work_bar
+from hashstream.cli.table_common import (
+    DurabilityOption,
+    FieldOption,
+    IndexOption,
+    failing,
+    stopping,
+    work_bar,
+)
 from hashstream.cli.table_export import export
 from hashstream.cli.table_items import count, ids, label, remove, show
 from hashstream.cli.table_search import search
@@ -92,6 +99,7 @@ def create(
         ),
     ] = None,
     durability: DurabilityOption = None,
+    index: IndexOption = None,
     address: AddressOption = None,
 ) -> None:
     """Create an empty cluster. Interrupted, or given again, it creates what is missing."""
@@ -110,6 +118,7 @@ def create(
             nodes=machines,
             publish_every=publish_every,
             durability=None if durability is None else durability.value,
+            index=None if index is None else index.value,
         ) as cluster:
             n = len(cluster)
             what = f"a cluster of {n:,} items" if n else "an empty cluster"

@@ -62,6 +62,7 @@ class Cluster(Keeping):
         publish_every: int | None = None,
         policy: str | None = None,
         durability: Literal["full", "fast"] | None = None,
+        index: Literal["auto", "scan"] | None = None,
         timeout: float = 60.0,
         write_timeout: float = 600.0,
         batched: bool = True,
@@ -84,7 +85,7 @@ class Cluster(Keeping):
         publish_every : batches that are learned between two publications of the functions, 100 by default.
         policy : of the shards: "lazy" (the default) re-encodes in the background after a publication, "never" only in
             `refresh`.
-        durability : as for `HashTable.open`.
+        durability, index : as for `HashTable.open`.
         timeout : seconds that a search waits for a shard, which may be restarting, before it raises `ShardLost`.
         write_timeout : the same for a batch that is written; the same call may then be given again.
         batched : whether searches of several threads with equal arguments are sent together.
@@ -101,6 +102,7 @@ class Cluster(Keeping):
             publish_every=publish_every,
             policy=policy,
             durability=durability,
+            index=index,
         )
         members = start(folder, config, address, engine, timeout=timeout, write_timeout=write_timeout)
         try:

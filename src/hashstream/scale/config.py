@@ -16,13 +16,13 @@ from hashstream.scale.partition import RULE
 from hashstream.table.state.column_base import shown
 from hashstream.table.state.columns import field_kinds
 
-__all__ = ["Config", "check_seconds"]
+__all__ = ["SETTINGS", "Config", "check_seconds"]
 
 FORMAT = 1
 FILE = "cluster.json"
 MOST_SHARDS = 10_000
 ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
-SETTINGS = {"policy": ("lazy", "never"), "durability": ("full", "fast")}
+SETTINGS = {"policy": ("lazy", "never"), "durability": ("full", "fast"), "index": ("auto", "scan")}
 
 
 def check_seconds(name: str, value: Any) -> None:

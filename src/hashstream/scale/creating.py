@@ -11,7 +11,7 @@ from typing import Any
 from hashstream.hashers import OnlineHasher
 from hashstream.hashers.serialization import from_bytes, to_bytes
 from hashstream.hashers.validation import check_count
-from hashstream.scale.config import Config
+from hashstream.scale.config import SETTINGS, Config
 from hashstream.scale.engine import Engine, RayEngine
 from hashstream.scale.errors import ClusterError
 from hashstream.scale.holding import hold
@@ -33,24 +33,25 @@ def config_of(
     publish_every: int | None,
     policy: str | None,
     durability: str | None,
+    index: str | None,
 ) -> Config:
     """The settings of a cluster; where there is none, they are written. ClusterError where others are stored."""
     if isinstance(nodes, str):
         raise ValueError(f"nodes must be a list of names, not {nodes!r}")
-    if policy not in (None, "lazy", "never"):
-        raise ValueError(f'policy must be "lazy" or "never", not {policy!r}')
-    if durability not in (None, "full", "fast"):
-        raise ValueError(f'durability must be "full" or "fast", not {durability!r}')
+    chosen: dict[str, Any] = {"policy": policy, "durability": durability, "index": index}
+    for name, value in chosen.items():
+        if value is not None and value not in SETTINGS[name]:
+            first, second = SETTINGS[name]
+            raise ValueError(f'{name} must be "{first}" or "{second}", not {value!r}')
     if Config.exists(folder):
         config = Config.read(folder)
         given = {
             "shards": shards,
             "publish_every": publish_every,
             "nodes": None if nodes is None else tuple(nodes),
-            "policy": policy,
-            "durability": durability,
+            **chosen,
         }
-        stored = {"durability": "full", **asdict(config), **config.settings}
+        stored = {"durability": "full", "index": "auto", **asdict(config), **config.settings}
         for name, value in given.items():
             if value is not None and value != stored[name]:
                 raise ClusterError(
@@ -66,9 +67,7 @@ def config_of(
     hasher.check_parameters()
     if folder.exists() and (not folder.is_dir() or not all(map(Config.is_part, folder.iterdir()))):
         raise ClusterError(f"{folder} holds something else: a new cluster needs a new folder")
-    settings: dict[str, Any] = {"policy": policy or "lazy"}
-    if durability is not None:
-        settings["durability"] = durability
+    settings = {"policy": "lazy"} | {name: value for name, value in chosen.items() if value is not None}
     config = Config(
         id=uuid.uuid4().hex[:12],
         shards=2 if shards is None else check_count("shards", shards, 1),
