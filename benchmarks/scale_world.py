@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from rich.progress import Progress
@@ -15,6 +17,7 @@ from benchmarks.harness import console
 from benchmarks.table_stream import PIECE, clustered
 from hashstream.scale import Cluster
 from hashstream.table import HashTable, Never
+from hashstream.table.settings import Indexing
 
 SHARDS, BITS, K = 2, 64, 10
 
@@ -49,14 +52,25 @@ def filled_table(path: Path, n: int, d: int) -> HashTable:
 
 
 @contextmanager
-def filled_cluster(path: Path, n: int, d: int) -> Iterator[Cluster]:
+def filled_cluster(path: Path, n: int, d: int, *, index: Indexing | None = None) -> Iterator[Cluster]:
     """A cluster of `SHARDS` shards with the same items, on a Ray of this process; opened again where it is there."""
-    with Cluster.open(path, functions(d), shards=SHARDS, durability="fast", policy="never") as cluster:
+    given: dict[str, Any] = {"shards": SHARDS, "durability": "fast", "policy": "never", "index": index}
+    with Cluster.open(path, functions(d), **given) as cluster:
         if len(cluster) != n:
             with Progress(console=console, transient=True) as bar:
                 task = bar.add_task(f"a cluster of {n:,} items", total=n)
                 cluster.feed(pieces(n, d), progress=lambda step: bar.update(task, completed=step.row))
         yield cluster
+
+
+def indexed(side: Cluster | HashTable, Q: np.ndarray) -> float:
+    """Search until all codes are looked up, for a minute at most; the share of them that are."""
+    end, share = time.monotonic() + 60, 0.0
+    while share < 1 and time.monotonic() < end:
+        side.search(Q, K)
+        stats = side.stats()
+        share = stats.n_indexed / stats.n_items
+    return share
 
 
 def cpu_seconds(pid: int) -> float:

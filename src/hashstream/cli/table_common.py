@@ -130,7 +130,7 @@ IndexOption = Annotated[
     Indexing | None,
     typer.Option(
         help="auto: codes of many items are looked up, once they were searched so often that an index pays; it takes "
-        "up to 20 bytes of memory per item. scan: every search reads all codes. The answers are the same. Stored with "
+        "some 20 bytes of memory per item. scan: every search reads all codes. The answers are the same. Stored with "
         "the table; by default as stored, auto for a new table.",
         show_default=False,
     ),

@@ -17,6 +17,8 @@ LONGEST = 24
 """Bits of a substring: its table has 2^24 places then."""
 MOST = 16
 """Substrings."""
+PLACES, PLACES_PER_CODE = 32 << 20, 8
+"""Bytes of all tables' places: so many, or so many per distinct code where that is more."""
 PROBE, ENTRY = 10.0, 10.0
 """Costs in ns of looking up a value, and of comparing a code; known to hamming_multi.c."""
 
@@ -37,6 +39,8 @@ def choose_substrings(
     best: list[np.ndarray] = []
     least = np.inf
     fewest, most = -(-n_bits // LONGEST), min(MOST, n_bits)
+    while fewest < most and place_bytes(n_bits, fewest) > max(PLACES, PLACES_PER_CODE * distinct):
+        fewest += 1
     usual = min(most, round(n_bits / max(4.0, np.log2(max(2, distinct)))))
     for m in range(max(fewest, usual - 1), min(most, max(fewest, usual + 1)) + 1):
         groups = spread(bits, m)
@@ -44,6 +48,12 @@ def choose_substrings(
         if cost < least:
             best, least = groups, cost
     return best
+
+
+def place_bytes(n_bits: int, m: int) -> int:
+    """The memory of the places of m tables: 4 bytes for each value of a substring."""
+    longer = n_bits % m
+    return 4 * (longer * 2 ** (n_bits // m + 1) + (m - longer) * 2 ** (n_bits // m))
 
 
 def spread(bits: np.ndarray, m: int) -> list[np.ndarray]:

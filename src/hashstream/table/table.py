@@ -133,7 +133,7 @@ class HashTable(Readable):
             learned again after a crash.
         segment_bytes : size at which a new file of features is begun, 1 GiB by default.
         index : "auto" (the default): codes of many items are looked up rather than scanned, once they were searched so
-            often that an index pays. It takes up to 20 bytes of memory per item and is built in a thread. "scan": every
+            often that an index pays. It takes some 20 bytes of memory per item and is built in a thread. "scan": every
             search reads all codes. The answers are the same.
         on_commit : called after every commit, in the thread that writes. What it raises is logged, and ignored.
         follow : for `mode="read"`: reload by itself, in a thread, whenever the writer has committed.
