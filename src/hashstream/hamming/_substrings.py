@@ -53,7 +53,7 @@ def choose_substrings(
 def place_bytes(n_bits: int, m: int) -> int:
     """The memory of the places of m tables: 4 bytes for each value of a substring."""
     longer = n_bits % m
-    return 4 * (longer * 2 ** (n_bits // m + 1) + (m - longer) * 2 ** (n_bits // m))
+    return ((2 * longer + m - longer) << (n_bits // m)) * 4
 
 
 def spread(bits: np.ndarray, m: int) -> list[np.ndarray]:
