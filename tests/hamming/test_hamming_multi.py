@@ -158,11 +158,12 @@ def test_equal_codes_are_entered_once() -> None:
     agree(index, codes, few, 600)
 
 
-def test_memory_of_ten_million_would_be_within_its_bound() -> None:
-    codes = codes_of("random", 60_000, 64)
-    index = MultiIndex(codes)
-    places = sum(4 * (2 ** len(one) + 1) + 8 * 256 * 4 for one in index.substrings)
-    assert index.nbytes - places == 4 * len(index.substrings) * len(codes)
+@pytest.mark.parametrize(("n", "n_bits"), [(30_000, 32), (150_000, 64), (150_000, 128), (60_000, 256)])
+@pytest.mark.parametrize("kind", ["random", "repeated"])
+def test_memory_is_bounded_by_the_number_of_codes(kind: str, n: int, n_bits: int) -> None:
+    index = MultiIndex(codes_of(kind, n, n_bits))
+    m = len(index.substrings)
+    assert index.nbytes <= (4 * m + 4 + 8) * n + (1 << 20) + m * 4 * (256 * n_bits // 8 + 1)
 
 
 def test_all_threads_give_the_same() -> None:
@@ -216,3 +217,19 @@ def test_without_queries_nothing_is_found() -> None:
     none = np.empty((0, 8), np.uint8)
     assert index.topk(none, 3).indices.shape == (0, 3)
     assert index.radius(none, 3).offsets.tolist() == [0]
+
+
+@pytest.mark.parametrize("dead", [[5000, 5001], [3, 2], [2, 2], [-1]])
+def test_dead_rows_that_are_none_are_refused(dead: list[int]) -> None:
+    codes = codes_of("random", 5000, 64)
+    among = Among(slots=np.arange(5000, dtype=np.uint32), dead=np.array(dead))
+    with pytest.raises(ValueError, match="dead must be ascending rows from 0 to 4999, each once"):
+        MultiIndex(codes).topk(codes[:3], 3, among=among)
+
+
+def test_where_all_rows_are_dead_nothing_is_found() -> None:
+    codes = codes_of("random", 5000, 64)
+    among = Among(slots=np.arange(5000, dtype=np.uint32), dead=np.arange(5000))
+    found = MultiIndex(codes).topk(codes[:3], 3, among=among)
+    assert found.indices.shape == (3, 0)
+    assert MultiIndex(codes).radius(codes[:3], 3, among=among).offsets.tolist() == [0, 0, 0, 0]

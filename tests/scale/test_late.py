@@ -277,3 +277,18 @@ def test_a_row_that_is_overtaken_while_it_is_lent(cluster: Cluster, engine: Loca
             assert store.label([100], [3]) == 1
             assert store.get([100]).labels == [3]
         assert learned(cluster) == learned(table)
+
+
+@pytest.mark.parametrize("learn", [True, False])
+def test_a_repeated_label_leaves_out_items_that_are_gone(
+    cluster: Cluster, engine: LocalEngine, learn: bool
+) -> None:
+    fill(cluster)
+    engine.slow = {("shard 1", "label")}
+    with pytest.raises(ShardLost):
+        cluster.label(OLD, CHANGED, key="k", learn=learn)
+    engine.slow = set()
+    cluster.remove(OLD[:1])
+    cluster.label(OLD, CHANGED, key="k", learn=learn)
+    assert cluster.get(OLD[1:]).labels == CHANGED[1:]
+    assert OLD[0] not in cluster

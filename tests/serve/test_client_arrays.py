@@ -208,7 +208,8 @@ def test_answers_without_arrays(raw: bytes) -> None:
 
 STATS = {
     "n_items": 3, "n_slots": 3, "n_bits": 64, "versions": {"0": 3}, "newest_version": 0, "updates_behind": 0.0,
-    "most_updates_behind": 0, "stale": 0.0, "n_stale": 0, "n_seen": 3, "commits": 1, "memory_bytes": 1,
+    "most_updates_behind": 0, "stale": 0.0, "n_stale": 0, "n_seen": 3, "commits": 1, "memory_bytes": 1, "n_indexed": 0,
+    "index_bytes": 0,
     "feature_bytes": 1, "disk_bytes": 1, "map_history": [[3, 0.5]], "background_error": None,
     "drift": {
         "bit_flips": None, "centre_shift": None, "mean_average_precision": 0.5, "n_items": 3, "n_labelled": 3,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -167,6 +168,33 @@ def test_an_index_is_built_in_a_thread_once_it_pays(monkeypatch: pytest.MonkeyPa
     assert ours.stats().n_indexed == 6000
     for one, other in zip(ours.search(X[:50], 10), plain.search(X[:50], 10), strict=True):
         np.testing.assert_array_equal(one, other)
+
+
+def test_rows_that_are_gone_are_not_indexed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lookup, "LEAST", 20)
+    monkeypatch.setattr(lookup, "BUILDING", 0)
+    built: list[int] = []
+    monkeypatch.setattr(lookup.hamming, "MultiIndex", lambda codes: built.append(len(codes)))
+    waiting: list[Callable[[], None]] = []
+    monkeypatch.setattr(AtOnce, "start", lambda self: waiting.append(self._work))
+    monkeypatch.setattr(lookup.threading, "Thread", AtOnce)
+    for _ in range(3):
+        codes = np.zeros((30, 8), np.uint8)
+        lookup.Lookup().scanned(codes, 0, 30, 1)
+    assert len(waiting) == 3
+    del codes
+    for work in waiting:
+        work()
+    assert built == []
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork")
+def test_a_child_can_build_while_its_parent_does() -> None:
+    with lookup._one_at_a_time:
+        child = os.fork()
+        if not child:
+            os._exit(0 if lookup._one_at_a_time.acquire(timeout=10) else 1)
+        assert os.waitpid(child, 0)[1] == 0
 
 
 def test_what_cannot_be_indexed_is_scanned(

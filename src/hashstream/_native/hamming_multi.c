@@ -22,8 +22,10 @@ enum { WORDS_MAX = 4, AHEAD = 8, CODES_AHEAD = 16 };
 
 #if defined(__GNUC__) || defined(__clang__)
 #define PREFETCH(address) __builtin_prefetch(address)
+#define POPCOUNT(x) ((unsigned)__builtin_popcountll(x))
 #else
 #define PREFETCH(address) ((void)(address))
+#define POPCOUNT(x) popcount_portable(x)
 #endif
 
 /* One substring. Known to _multi_kernel.py. */
@@ -315,7 +317,7 @@ HS_INLINE int met_first(const search *s, const uint64_t *x, int64_t words, int64
             continue;
         int64_t bits = 0;
         for (int64_t w = 0; w < words; w++)
-            bits += __builtin_popcountll(x[w] & t[i].mask[w]);
+            bits += POPCOUNT(x[w] & t[i].mask[w]);
         if (bits < flips || (bits == flips && i < which))
             return 0;
     }
@@ -330,7 +332,7 @@ HS_INLINE void visit_code(search *s, uint32_t row, int64_t which, int64_t flips,
     load_code(s->codes + row * width, width, words, x);
     for (int64_t w = 0; w < words; w++) {
         x[w] ^= s->query[w];
-        distance += (unsigned)__builtin_popcountll(x[w]);
+        distance += POPCOUNT(x[w]);
     }
     if (distance > s->radius || CANDIDATE(distance, row) >= s->worst)
         return;
@@ -344,7 +346,7 @@ HS_INLINE void visit_entries(search *s, int64_t which, int64_t flips, int64_t wo
     const multi *index = s->index;
     const uint32_t *entries = index->tables[which].entries;
     const int64_t width = index->width;
-    uint32_t ring[CODES_AHEAD];
+    uint32_t ring[CODES_AHEAD] = {0};
     uint64_t n = 0;
     for (int64_t i = 0; i < s->n_ranges && s->left >= 0; i++)
         for (uint32_t e = s->ranges[i].begin; e < s->ranges[i].end; e++, n++) {
@@ -478,8 +480,9 @@ static int work_multi(const plan *w, int64_t q0, int64_t q1, int64_t c0, int64_t
     return s.failed ? -1 : 0;
 }
 
-/* The k nearest rows of each query, (n_queries, k) by distance and row, of which counts (n_queries) were found. done: (n_queries) whether the query was finished within its budget, in
- * nanoseconds; what it found is undefined otherwise. Returns 0, or -1 without memory. */
+/* The k nearest rows of each query, (n_queries, k) by distance and row, of which counts (n_queries) were found; k is at
+ * least 1. done: (n_queries) whether the query was finished within its budget, in nanoseconds; what it found is
+ * undefined otherwise. Returns 0, or -1 without memory. */
 HS_API int hs_multi_topk(problem *p, const multi *index, const filter *filter, int64_t k, double budget,
                          uint16_t *distances, int64_t *rows, int64_t *counts, uint8_t *done)
 {

@@ -132,28 +132,32 @@ HS_API void hs_squares_f64(const double *X, int64_t n, int64_t d, double *square
     DISPATCH(row_squares_f64)(X, n, d, squares);
 }
 
-/* X (n, d), values (n, r): X times the columns, rounded in some way. Values whose sign may be wrong are computed again in
- * a fixed order, but for some that are not numbers. squares (n): those of hs_squares_*, or NULL. codes
+/* X (n, d), values (n, r): X times the columns, rounded in some way. Values whose sign may be wrong are computed again
+ * in a fixed order, but for some that are not numbers. squares (n): those of hs_squares_*, or NULL. codes
  * (n, ceil(r / 8)): the signs, the first bit highest; or NULL. Returns 0, or 1 where there are codes and a value is
  * infinite or not a number; the codes are of no use then. */
-HS_API int hs_settle_f32(const struct columns *c, const float *X, int64_t n, const float *squares, float *values, uint8_t *codes)
+HS_API int hs_settle_f32(const struct columns *c, const float *X, int64_t n, const float *squares,
+        float *values, uint8_t *codes)
 {
     return SETTLE(f32)(c, X, n, squares, values, codes);
 }
 
-HS_API int hs_settle_f64(const struct columns *c, const double *X, int64_t n, const double *squares, double *values, uint8_t *codes)
+HS_API int hs_settle_f64(const struct columns *c, const double *X, int64_t n, const double *squares,
+        double *values, uint8_t *codes)
 {
     return SETTLE(f64)(c, X, n, squares, values, codes);
 }
 
 /* marks (n): 1 where a value of the row, values (n, r), is nearer to 0 than rows[i] columns[k], or not finite. Where
  * neither is 0, there is room for numbers that are too small. */
-HS_API void hs_unsure_f32(const float *values, int64_t n, int64_t r, const float *rows, const float *columns, uint8_t *marks)
+HS_API void hs_unsure_f32(const float *values, int64_t n, int64_t r, const float *rows, const float *columns,
+        uint8_t *marks)
 {
     DISPATCH(unsure_f32)(values, n, r, rows, columns, marks);
 }
 
-HS_API void hs_unsure_f64(const double *values, int64_t n, int64_t r, const double *rows, const double *columns, uint8_t *marks)
+HS_API void hs_unsure_f64(const double *values, int64_t n, int64_t r, const double *rows,
+        const double *columns, uint8_t *marks)
 {
     DISPATCH(unsure_f64)(values, n, r, rows, columns, marks);
 }

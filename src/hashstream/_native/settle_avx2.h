@@ -30,7 +30,8 @@ HS_AVX2 static int NAME(pack_eight)(const REAL *values, int64_t r, const REAL *s
 }
 
 /* As settle, for r as above: rows are looked at one by one only where one of eight may not be sure. */
-HS_AVX2 static int NAME(settle_eights)(const struct columns *c, const REAL *X, int64_t n, const REAL *squares, REAL *values, uint8_t *codes)
+HS_AVX2 static int NAME(settle_eights)(const struct columns *c, const REAL *X, int64_t n, const REAL *squares,
+        REAL *values, uint8_t *codes)
 {
     const int64_t d = c->d, r = c->r;
     const REAL most = (REAL)c->most;

@@ -99,7 +99,8 @@ static TARGET void NAME(row_squares)(const REAL *X, int64_t n, int64_t d, REAL *
 }
 
 /* See hs_settle_* in settle.c for what the arguments mean. */
-static TARGET int NAME(settle)(const struct columns *c, const REAL *X, int64_t n, const REAL *squares, REAL *values, uint8_t *codes)
+static TARGET int NAME(settle)(const struct columns *c, const REAL *X, int64_t n, const REAL *squares,
+        REAL *values, uint8_t *codes)
 {
     int wrong = 0;
     for (int64_t i = 0; i < n; i++, X += c->d, values += c->r) {
@@ -110,7 +111,8 @@ static TARGET int NAME(settle)(const struct columns *c, const REAL *X, int64_t n
 }
 
 /* See hs_unsure_* in settle.c for what the arguments mean. */
-static TARGET void NAME(unsure)(const REAL *values, int64_t n, int64_t r, const REAL *rows, const REAL *columns, uint8_t *marks)
+static TARGET void NAME(unsure)(const REAL *values, int64_t n, int64_t r, const REAL *rows,
+        const REAL *columns, uint8_t *marks)
 {
     const REAL tiny = 4096 * (sizeof(REAL) == 4 ? (REAL)FLT_MIN : (REAL)DBL_MIN);
     for (int64_t i = 0; i < n; i++, values += r) {

@@ -75,8 +75,9 @@ class MultiIndex:
         self.n_distinct = tables.distinct
         radius = _typical_radius(self.codes, check_k(k))
         self.substrings = choose_substrings(self.codes, _used_bits(self.codes), radius, tables.distinct)
-        tables.fill(self.codes, self.substrings, linked=tables.distinct <= LINKED * n)
-        self._tables = tables
+        if self.substrings:
+            tables.fill(self.codes, self.substrings, linked=tables.distinct <= LINKED * n)
+            self._tables = tables
 
     def __len__(self) -> int:
         return len(self.codes)
@@ -92,7 +93,7 @@ class MultiIndex:
         self._check(among)
         k = min(k, self._alive(among))
         most = budget(codes, len(Q), threads)
-        if self._tables is None or not len(Q) or k * ENTRY > most:
+        if self._tables is None or not len(Q) or not k or k * ENTRY > most:
             return TopK(*_scanned(Q, codes, k, among, threads))
         far, rows, counts, done = self._tables.topk(codes, Q, k, among, most, threads)
         where = rows if among.slots is None else among.slots[rows].astype(np.int64)
@@ -143,8 +144,11 @@ class MultiIndex:
                 raise ValueError("dead and begin need slots")
         elif slots.dtype != np.uint32 or slots.shape != (n,) or not slots.flags.c_contiguous:
             raise ValueError(f"slots must be uint32 of shape ({n},), got {slots.dtype} {slots.shape}")
-        if dead is not None and (dead.dtype != np.int64 or dead.ndim != 1 or not dead.flags.c_contiguous):
-            raise ValueError(f"dead must be 1-D int64, got {dead.dtype} {dead.shape}")
+        if dead is not None:
+            if dead.dtype != np.int64 or dead.ndim != 1 or not dead.flags.c_contiguous:
+                raise ValueError(f"dead must be 1-D int64, got {dead.dtype} {dead.shape}")
+            if len(dead) and (dead[0] < 0 or dead[-1] >= n or (dead[1:] <= dead[:-1]).any()):
+                raise ValueError(f"dead must be ascending rows from 0 to {n - 1}, each once")
         if not 0 <= begin <= n:
             raise ValueError(f"begin must be 0 to {n}, got {begin}")
 

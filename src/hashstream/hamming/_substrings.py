@@ -17,7 +17,7 @@ LONGEST = 24
 """Bits of a substring: its table has 2^24 places then."""
 MOST = 16
 """Substrings."""
-PLACES, PLACES_PER_CODE = 32 << 20, 8
+PLACES, PLACES_PER_CODE = 1 << 20, 8
 """Bytes of all tables' places: so many, or so many per distinct code where that is more."""
 PROBE, ENTRY = 10.0, 10.0
 """Costs in ns of looking up a value, and of comparing a code; known to hamming_multi.c."""
@@ -28,7 +28,7 @@ QUERIES, SAMPLE = 64, 16_384
 def choose_substrings(
     codes: np.ndarray, n_bits: int, radius: float, distinct: int, *, seed: int = 0
 ) -> list[np.ndarray]:
-    """The bits of each substring.
+    """The bits of each substring; nothing where the codes are too few for their length.
 
     codes : (n, width), some of them at least. radius : how far away the nearest codes are, typically. distinct : their
     number.
@@ -39,7 +39,7 @@ def choose_substrings(
     best: list[np.ndarray] = []
     least = np.inf
     fewest, most = -(-n_bits // LONGEST), min(MOST, n_bits)
-    while fewest < most and place_bytes(n_bits, fewest) > max(PLACES, PLACES_PER_CODE * distinct):
+    while fewest <= most and place_bytes(n_bits, fewest) > max(PLACES, PLACES_PER_CODE * distinct):
         fewest += 1
     usual = min(most, round(n_bits / max(4.0, np.log2(max(2, distinct)))))
     for m in range(max(fewest, usual - 1), min(most, max(fewest, usual + 1)) + 1):

@@ -20,7 +20,7 @@ from hashstream.scale.database import FEED_LOG, FeedLog, Part
 from hashstream.scale.engine import Remote
 from hashstream.scale.errors import ClusterError, ShardMissing
 from hashstream.scale.models import Models, Publication
-from hashstream.scale.shard import once, open_patiently
+from hashstream.scale.shard import label_stored, once, open_patiently
 from hashstream.table.opening import check_same_hasher
 from hashstream.table.policies import Never
 from hashstream.table.state.ids import kind_of
@@ -184,7 +184,7 @@ class Learner(Remote):
         """Label rows that the learner has, but those that have a higher sequence number; how many labels are new, and
         the newest publication."""
         version = self.table.version
-        count = self.table.label(ids, y, learn=learn, sequence=sequence, key=key)
+        count = label_stored(self.table, ids, y, learn=learn, sequence=sequence, key=key)
         return count, self._learned(self.table.version != version)
 
     def remove(self, ids: np.ndarray, sequence: np.ndarray) -> int:

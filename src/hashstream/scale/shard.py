@@ -31,7 +31,7 @@ from hashstream.table.results import Codes, Items
 from hashstream.table.stats import TableStats
 from hashstream.table.table import HashTable
 
-__all__ = ["Shard", "open_patiently", "shard_folder"]
+__all__ = ["Shard", "label_stored", "open_patiently", "shard_folder"]
 
 SOME = 64  # items by which a shard is recognised
 
@@ -39,6 +39,19 @@ SOME = 64  # items by which a shard is recognised
 def shard_folder(path: str | os.PathLike[str], number: int) -> Path:
     """The folder of a shard in that of its cluster, or of a snapshot."""
     return Path(path) / "shards" / f"{number:04d}"
+
+
+def label_stored(
+    table: HashTable, ids: np.ndarray, y: np.ndarray, *, learn: bool, sequence: np.ndarray, key: str | None
+) -> int:
+    """Label items, and leave out those that are not there any more: a call that is repeated may find fewer."""
+    try:
+        return table.label(ids, y, learn=learn, sequence=sequence, key=key)
+    except KeyError:
+        there = np.flatnonzero(table.has(ids))
+        if not len(there):
+            return 0
+        return table.label(ids[there], y[there], learn=learn, sequence=sequence[there])
 
 
 def open_patiently(folder: Path) -> HashTable:
@@ -136,8 +149,8 @@ class Shard(Remote):
         table.add(ids, X, y, fields=fields, payloads=payloads, sequence=sequence)
 
     def label(self, ids: np.ndarray, y: np.ndarray, sequence: np.ndarray, key: str) -> int:
-        """Store labels, without learning from them, but of items that have a higher sequence number."""
-        return self.table.label(ids, y, learn=False, sequence=sequence, key=key)
+        """Store labels, without learning from them, but of items that have a higher sequence number or are gone."""
+        return label_stored(self.table, ids, y, learn=False, sequence=sequence, key=key)
 
     def remove(
         self, ids: np.ndarray | None, where: Mapping[str, Any] | None, sequence: np.ndarray | int, key: str

@@ -222,7 +222,7 @@ class Storer:
         if learn and not held.all():
             self._lend(rows.ids[~held])
             learned, held = np.maximum(learned, numbers), np.ones(len(rows.ids), bool)
-        guard, taught = _lowest(numbers, rows.guard), _lowest(learned, rows.guard)
+        guard, taught = _limits(numbers, rows.guard), _limits(learned, rows.guard)
         count, publication = 0, begun.publication
         if held.any():
             args = rows.ids[held], rows.y[held], learn, taught[held], call if learn else None
@@ -287,12 +287,12 @@ class Storer:
 
     def _stored_numbers(self, ids: np.ndarray, name: str | None, mark: str) -> np.ndarray:
         """The sequence numbers of items when a call begins, -1 for none. KeyError where items are not stored, unless
-        the call was begun before, and they may be gone since."""
+        the call was begun before: they may be gone since, and have the number NOT_STORED."""
         numbers = self._numbers(ids)
         gone = ids[numbers == NOT_STORED]
         if len(gone) and not (name is not None and self._members.learn("knows", name, mark)):
             raise KeyError(f"not in the cluster: {', '.join(map(repr, gone[:10].tolist()))}")
-        return np.asarray(np.maximum(numbers, -1))
+        return numbers
 
     # ---- removing
 
@@ -316,7 +316,7 @@ class Storer:
             highest = [_lowest(one.sequences.max(initial=-1), given) for one in listed]
             arguments = {at: (None, where, highest[at], call) for at in range(len(listed))}
         else:
-            guard = _lowest(numbers, given)
+            guard = _limits(numbers, given)
             members.learn("remove", wanted, guard)
             routed = route(wanted, len(members.shards))
             arguments = {at: (wanted[rows], None, guard[rows], call) for at, rows in routed}
@@ -333,6 +333,11 @@ def _name(key: str | None) -> str | None:
 def _lowest(numbers: Any, given: np.ndarray | None) -> Any:
     """The sequence numbers that items have, or those that the caller gave, whichever are lower."""
     return numbers if given is None else np.minimum(numbers, given)
+
+
+def _limits(numbers: np.ndarray, given: np.ndarray | None) -> np.ndarray:
+    """The same for calls: items that are gone have no number."""
+    return np.asarray(np.maximum(_lowest(numbers, given), -1))
 
 
 def _labels_of(labels: list[Any]) -> np.ndarray | None:

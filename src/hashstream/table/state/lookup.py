@@ -11,6 +11,7 @@ from __future__ import annotations
 import logging
 import os
 import threading
+import weakref
 from dataclasses import dataclass
 
 import numpy as np
@@ -29,6 +30,16 @@ TAIL = 4
 """It is built again when the rows that it does not cover are one in so many."""
 
 _one_at_a_time = threading.Lock()
+
+
+def _after_fork() -> None:
+    """The thread that held the lock is not there in a child."""
+    global _one_at_a_time
+    _one_at_a_time = threading.Lock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)
 
 
 @dataclass(eq=False)
@@ -54,36 +65,44 @@ class Lookup:
         """Note that rows start to stop of a buffer were scanned, and have them indexed where that pays."""
         rows = stop - start
         covering = self.covering
-        left = rows if covering is None else stop - covering.last
+        left = rows if covering is None else max(0, stop - covering.last)
         self._scanned += queries * left
         if rows < LEAST or TAIL * left < rows or self._scanned < BUILDING * rows:
             return
         if self._failed or self._building == os.getpid():  # a fork has no such thread
             return
         self._building = os.getpid()
-        work = threading.Thread(
-            target=self._build, args=(codes, start, stop), name="hashstream-index", daemon=True
-        )
+        given = weakref.ref(self), weakref.ref(codes), start, stop
+        work = threading.Thread(target=_build, args=given, name="hashstream-index", daemon=True)
         try:
             work.start()
         except RuntimeError:  # the interpreter is about to end, or there are too many threads
             self._building = 0
 
-    def _build(self, codes: np.ndarray, start: int, stop: int) -> None:
+    def cover(self, codes: np.ndarray, start: int, stop: int) -> None:
+        """Index rows start to stop of a buffer."""
         try:
-            with _one_at_a_time:
-                self.cover(codes, start, stop)
+            index = hamming.MultiIndex(codes[start:stop])
         except Exception as error:  # most likely there is no memory
             self._failed = True
             log.warning("codes are scanned, since they could not be indexed: %r", error)
-        finally:
-            self._scanned = 0
-            self._building = 0
-
-    def cover(self, codes: np.ndarray, start: int, stop: int) -> None:
-        """Index rows start to stop of a buffer."""
-        index = hamming.MultiIndex(codes[start:stop])
+            return
         if index.substrings:
             self.covering = Covering(index, start, stop, codes)
         else:
             self._failed = True
+
+    def ended(self) -> None:
+        """Note that nobody builds any more."""
+        self._scanned = 0
+        self._building = 0
+
+
+def _build(lookup: weakref.ref[Lookup], buffer: weakref.ref[np.ndarray], start: int, stop: int) -> None:
+    """Index rows of a buffer, one after another; nothing where they were replaced, or are gone, meanwhile."""
+    with _one_at_a_time:
+        wanted, codes = lookup(), buffer()
+        if wanted is not None and codes is not None:
+            wanted.cover(codes, start, stop)
+    if wanted is not None:
+        wanted.ended()
