@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from hashstream import hamming
-from hashstream.hamming import Among, MultiIndex, _multi
+from hashstream.hamming import Among, MultiIndex, _multi, _substrings
 
 KINDS = ("random", "clustered", "repeated", "equal", "sorted", "two-valued")
 
@@ -78,7 +78,8 @@ def test_answers_are_those_of_the_scan(kind: str, n_bits: int) -> None:
 
 
 @pytest.mark.parametrize("n_bits", [128, 200, 256])
-def test_long_codes(n_bits: int) -> None:
+def test_long_codes(n_bits: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_substrings, "PLACES", 1 << 30)  # the codes are few for their length
     codes = codes_of("clustered", 2000, n_bits)
     index = MultiIndex(codes)
     assert sum(map(len, index.substrings)) == n_bits
