@@ -234,3 +234,12 @@ def test_where_all_rows_are_dead_nothing_is_found() -> None:
     found = MultiIndex(codes).topk(codes[:3], 3, among=among)
     assert found.indices.shape == (3, 0)
     assert MultiIndex(codes).radius(codes[:3], 3, among=among).offsets.tolist() == [0, 0, 0, 0]
+
+
+def test_codes_may_be_moved_but_not_replaced_by_others_of_another_shape() -> None:
+    codes = codes_of("random", 5000, 64)
+    index = MultiIndex(codes)
+    index.codes = codes.copy()
+    agree(index, codes, codes[:5], 3)
+    with pytest.raises(ValueError, match=r"codes must stay C-contiguous uint8 of shape \(5000, 8\)"):
+        index.codes = codes[:1].copy()

@@ -40,7 +40,9 @@ def test_a_folder_with_something_else_is_left_alone(tmp_path: Path) -> None:
 
 
 def test_an_address_where_nobody_listens() -> None:
-    with pytest.raises(ConnectionError, match=r"nobody listens at 127\.0\.0\.1:9 "):
+    with pytest.raises(
+        ConnectionError, match=r"no connection to a Ray at 127\.0\.0\.1:9: nobody listens there"
+    ):
         check_reachable("127.0.0.1:9")
     for address in ("auto", "local", "ray://127.0.0.1:9"):
         check_reachable(address)  # is left to Ray

@@ -63,3 +63,13 @@ def test_a_folder_with_other_files_is_left_alone(tmp_path: Path) -> None:
         for name in ("current", "current.0123.part", "feed_log.sqlite.part", "cluster.json.0123.part"):
             (tmp_path / "work" / name).touch()
         cluster.snapshot(tmp_path / "work")
+
+
+@pytest.mark.parametrize("inside", [".", "shards", "shards/0000", "shards/new/one"])
+def test_nothing_is_copied_into_the_cluster_itself(tmp_path: Path, inside: str) -> None:
+    with Cluster.open(tmp_path / "cluster", hasher_of("FCOH"), shards=2, engine=LocalEngine()) as cluster:
+        cluster.add(range(20), X[:20])
+        for write in (cluster.snapshot, cluster.export):
+            with pytest.raises(ClusterError, match="is in the folder of the cluster"):
+                write(tmp_path / "cluster" / inside)
+        assert not (tmp_path / "cluster" / "shards" / "new").exists()

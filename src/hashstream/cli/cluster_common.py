@@ -12,7 +12,7 @@ from rich.progress import Progress
 
 from hashstream.cli.quiet import engine_hushed
 from hashstream.scale import Cluster, ClusterError
-from hashstream.table import HashTable, TableError
+from hashstream.table import HashTable
 
 __all__ = [
     "AddressOption", "ClusterFolder", "Known", "is_cluster", "lookup", "opened_cluster", "refreshed_cluster", "steps",
@@ -48,14 +48,8 @@ def opened_cluster(folder: Path, address: str | None, **options: Any) -> Iterato
     with engine_hushed():
         try:
             cluster = Cluster.open(folder, address=address, **options)
-        except (ConnectionError, RuntimeError) as error:  # of ray.init
-            if address is None or isinstance(error, TableError):
-                raise
-            reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
-            raise ClusterError(
-                f"no connection to a Ray at {address}: {reason}. Is it running, and are RAY_AUTH_MODE and the token "
-                "set here, too?"
-            ) from error
+        except ConnectionError as error:
+            raise ClusterError(str(error)) from error
         with cluster:
             yield cluster
 

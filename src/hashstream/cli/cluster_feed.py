@@ -114,7 +114,7 @@ def feed(
         except Stopped as stop:
             fail(f"stopped {shown.place()}. {AGAIN}", code=128 + stop.args[0])
         except ERRORS as error:
-            fail(f"{error}\nStopped {shown.place()}. {AGAIN}")
+            fail(f"{error}\nStopped {shown.place()}. Once that is mended: {AGAIN[0].lower()}{AGAIN[1:]}")
         taken, stats = seconds(time.perf_counter() - start), cluster.stats()
         skipped = f", {fed.skipped:,} skipped as fed before" if fed.skipped else ""
         codes = "all codes are current."

@@ -181,6 +181,8 @@ def drop(
 ) -> None:
     """Drop the collections of versions older than the current one."""
     with telling(), _export(uri, name, models, token) as target:
+        if not target.versions():
+            raise MilvusError(f"there is no collection of {name} at {uri}: is the name right?")
         with console.status(f"waiting {wait:g} seconds"):
             dropped = target.drop_old(wait)
         say(f"Dropped: {', '.join(map(str, dropped)) or 'none'}. In use: {_current(target)}.")

@@ -64,7 +64,7 @@ class MultiIndex:
     """
 
     def __init__(self, codes: ArrayLike, *, k: int = 10) -> None:
-        self.codes = check_codes(codes, "codes")
+        self._codes = check_codes(codes, "codes")
         n, width = self.codes.shape
         self.n_distinct = n
         self.substrings: list[np.ndarray] = []
@@ -80,7 +80,19 @@ class MultiIndex:
             self._tables = tables
 
     def __len__(self) -> int:
-        return len(self.codes)
+        return len(self._codes)
+
+    @property
+    def codes(self) -> np.ndarray:
+        return self._codes
+
+    @codes.setter
+    def codes(self, codes: np.ndarray) -> None:
+        if codes.dtype != np.uint8 or codes.shape != self._codes.shape or not codes.flags.c_contiguous:
+            raise ValueError(
+                f"codes must stay C-contiguous uint8 of shape {self._codes.shape}, got {codes.dtype} {codes.shape}"
+            )
+        self._codes = codes
 
     @property
     def nbytes(self) -> int:

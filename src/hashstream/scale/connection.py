@@ -41,7 +41,15 @@ def check_reachable(address: str) -> None:
     try:
         socket.create_connection((host.strip("[]"), int(port)), timeout=CONNECT).close()
     except OSError as error:
-        raise ConnectionError(f"nobody listens at {address} ({error.strerror or error})") from error
+        raise _no_connection(address, f"nobody listens there ({error.strerror or error})") from error
+
+
+def _no_connection(address: str, reason: object) -> ConnectionError:
+    lines = str(reason).strip().splitlines() or [type(reason).__name__]
+    return ConnectionError(
+        f"no connection to a Ray at {address}: {lines[0]}. Is it running, and are RAY_AUTH_MODE and the token set "
+        "here, too?"
+    )
 
 
 def connect(
@@ -64,7 +72,10 @@ def connect(
     quiet = {"log_to_driver": False, "logging_level": "error", "namespace": NAMESPACE}
     if address is not None:
         check_reachable(address)
-        ray.init(address=address, **quiet)
+        try:
+            ray.init(address=address, **quiet)
+        except (ConnectionError, RuntimeError) as error:
+            raise _no_connection(address, error) from error
         return ray
     log.info("starting Ray on this machine")
     folder = tempfile.mkdtemp(prefix="hs-ray-")  # short: the paths of sockets have a limit

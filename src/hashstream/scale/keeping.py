@@ -7,6 +7,7 @@ from pathlib import Path
 
 from hashstream.hashers.validation import check_count
 from hashstream.scale.config import Config
+from hashstream.scale.errors import ClusterError
 from hashstream.scale.exporting import export_cluster
 from hashstream.scale.members import Members
 from hashstream.scale.models import Publication
@@ -51,7 +52,16 @@ class Keeping(Readable):
         progress : called with the number of tables that are copied, and of all."""
         self._refuse_if_closed()
         tell = counter(self.config.shards + 1, progress)
-        write_snapshot(self._members, self.config, Path(path).resolve(), tell)
+        write_snapshot(self._members, self.config, self._outside(path), tell)
+
+    def _outside(self, path: str | os.PathLike[str]) -> Path:
+        """A folder to write to; ClusterError where it is in that of the cluster."""
+        folder = Path(path).resolve()
+        if folder.is_relative_to(self.path):
+            raise ClusterError(
+                f"{folder} is in the folder of the cluster, {self.path}: choose one outside of it"
+            )
+        return folder
 
     def export(
         self,
@@ -65,13 +75,14 @@ class Keeping(Readable):
         table; see `HashTable.export`. Each shard is exported as of one commit, to a folder that all machines see.
         progress : called with the number of shards that are exported, and of all."""
         self._refuse_if_closed()
+        target = self._outside(path)
         if part_rows is not None:
             check_count("part_rows", part_rows, 1)
         if self._members.learn("published") is not None:
             publication: Publication = self._members.learn("publish")
             self._members.push(publication)
             self._searcher.published(publication.version, publication.compare)
-        tell, target = counter(self.config.shards, progress), Path(path).resolve()
+        tell = counter(self.config.shards, progress)
         return export_cluster(
             self._members, self.config, target, features=features, part_rows=part_rows, tell=tell
         )
