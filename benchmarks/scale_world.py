@@ -80,8 +80,12 @@ def cpu_seconds(pid: int) -> float:
 
 
 def proportional_bytes(pid: int) -> int:
-    """Memory of a process, with its share of pages that others map as well."""
-    for line in Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines():
+    """Memory of a process, with its share of pages that others map as well; 0 where it has ended."""
+    try:
+        lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
+    except (FileNotFoundError, ProcessLookupError):
+        return 0
+    for line in lines:
         if line.startswith("Pss:"):
             return 1024 * int(line.split()[1])
     return 0
