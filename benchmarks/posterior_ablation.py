@@ -57,6 +57,11 @@ def signs_of_logits(functions: Functions, X: np.ndarray) -> Bounded:
     return unknown_bound((G - G.mean(axis=1, keepdims=True)) @ functions.codewords.astype(G.dtype))
 
 
+def values_of_logits(functions: Functions, X: np.ndarray) -> np.ndarray:
+    """The values of `signs_of_logits` alone."""
+    return signs_of_logits(functions, X).values
+
+
 def no_dither(S: np.ndarray, directions: np.ndarray, offsets: np.ndarray) -> np.ndarray:
     return np.zeros((len(S), directions.shape[1]), S.dtype)
 
@@ -70,7 +75,9 @@ WHOLE = "nothing"
 VARIANTS = {
     WHOLE: Variant(),
     "the random features": Variant({"width": 0}),
-    "the softmax": Variant(replaced=((Functions, "bounded", signs_of_logits),)),
+    "the softmax": Variant(
+        replaced=((Functions, "bounded", signs_of_logits), (Functions, "values", values_of_logits))
+    ),
     "the dither": Variant(replaced=((steps, "dither", no_dither),)),
     "error diffusion": Variant(replaced=((steps, "feedback", no_feedback),)),
     "the choice of a rounding": Variant(

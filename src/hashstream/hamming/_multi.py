@@ -56,6 +56,7 @@ class MultiIndex:
     nbytes : int
         Memory beside the codes.
 
+    >>> from hashstream import hamming
     >>> codes = np.random.default_rng(0).integers(0, 256, (10_000, 4), np.uint8)
     >>> index = MultiIndex(codes)
     >>> found, wanted = index.topk(codes[:2], 3), hamming.topk(codes[:2], codes, 3)
