@@ -12,6 +12,7 @@ from tests.scale.milvus_server import milvus_uri  # noqa: F401 (a fixture)
 from tests.scale.test_milvus import D, a_name, table_of  # noqa: F401 (a fixture)
 
 import hashstream as hs
+from hashstream.scale import milvus_settling
 from hashstream.scale.milvus import MilvusError, MilvusExport, MilvusReader
 from hashstream.table import HashTable
 from hashstream.table.results import Codes
@@ -90,7 +91,13 @@ def test_what_changes_during_a_move_is_switched_to_as_it_is(
         assert export.versions() == {filled.version: True}
 
 
-def test_what_is_never_equal_is_not_switched_to(milvus_uri: str, name: str, tmp_path: Path) -> None:  # noqa: F811
+def test_what_is_never_equal_is_not_switched_to(
+    milvus_uri: str,  # noqa: F811
+    name: str,  # noqa: F811
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(milvus_settling, "ROUNDS", 3)
     with table_of(tmp_path, range(100)) as table, MilvusExport(milvus_uri, name, tmp_path / "m") as export:
         first = export.move(table)
         table.ingest(range(100, 150), features(50), np.arange(50) % 3)

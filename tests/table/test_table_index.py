@@ -74,7 +74,7 @@ def changes(seed: int) -> Iterator[Callable[[HashTable], object]]:
     first = data(seed, 300)
     yield lambda table: table.ingest(range(300), first[0], first[1], fields={"colour": first[2]})
     there += range(300)
-    for step in range(30):
+    for step in range(20):
         n = int(rng.integers(1, 80))
         X, y, colours = data(100 * seed + step, n)
         kind = rng.choice(["add", "learn", "replace", "remove", "refresh", "piece", "compact"])
@@ -103,7 +103,7 @@ def changes(seed: int) -> Iterator[Callable[[HashTable], object]]:
 
 
 @pytest.mark.usefixtures("eager")
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", range(4))
 def test_answers_are_those_of_a_scan_after_any_change(seed: int) -> None:
     ours, plain = tables()
     indexed = 0
