@@ -93,7 +93,7 @@ def test_what_changes_during_a_move_is_switched_to_as_it_is(
 
 def test_what_is_never_equal_is_not_switched_to(
     milvus_uri: str,  # noqa: F811
-    name: str,  # noqa: F811
+    name: str,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
