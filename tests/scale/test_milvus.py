@@ -21,7 +21,7 @@ import hashstream as hs
 from hashstream import cli, hamming
 from hashstream.scale.milvus import MilvusError, MilvusExport, MilvusReader
 from hashstream.scale.milvus_collections import Collection, Functions
-from hashstream.scale.milvus_rows import check_ids
+from hashstream.scale.milvus_rows import Rows, check_ids
 from hashstream.table import Exported, HashTable
 
 D = 6
@@ -31,6 +31,13 @@ ODD = ["", "a\"b'", "ü\\n", "nul\0x", "%_", "😀", "x" * 500]
 @pytest.fixture(name="name")
 def a_name() -> str:
     return f"t{uuid.uuid4().hex[:12]}"
+
+
+@pytest.fixture(autouse=True)
+def unsealed(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Leave segments as they are: sealing takes some seconds for each export, however few its rows."""
+    if "seal" not in request.node.name:
+        monkeypatch.setattr(Rows, "seal", lambda self: None)
 
 
 def table_of(folder: Path, ids: Any, *, seed: int = 0) -> HashTable:

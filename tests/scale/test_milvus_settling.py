@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 from tests.scale.milvus_server import milvus_uri  # noqa: F401 (a fixture)
-from tests.scale.test_milvus import D, a_name, table_of  # noqa: F401 (a fixture)
+from tests.scale.test_milvus import D, a_name, table_of, unsealed  # noqa: F401 (fixtures)
 
 import hashstream as hs
 from hashstream.scale import milvus_settling
