@@ -9,22 +9,27 @@ typedef int64_t NAME(words) __attribute__((vector_size(32)));
 #define LANES ((int64_t)(32 / sizeof(REAL)))
 #define AT(p, i) (*(const NAME(vector) *)((p) + (i)))
 
-/* |x|^2, in any order. */
-static inline TARGET REAL NAME(squares)(const REAL *x, int64_t d)
+/* x . w in 4 LANES sums, so that no term goes through more than QUICK(d) roundings: up to d / (4 LANES) + 4 in its sum,
+ * the others where sums are added up. */
+#define QUICK(d) ((REAL)((d) / (4 * LANES) + 2 * LANES + 8))
+static inline TARGET REAL NAME(quick_dot)(const REAL *x, const REAL *w, int64_t d)
 {
     NAME(vector) a = {0}, b = {0}, c = {0}, e = {0};
     REAL sum = 0;
     int64_t i = 0;
     for (; i + 4 * LANES <= d; i += 4 * LANES) {
-        a += AT(x, i) * AT(x, i), b += AT(x, i + LANES) * AT(x, i + LANES);
-        c += AT(x, i + 2 * LANES) * AT(x, i + 2 * LANES), e += AT(x, i + 3 * LANES) * AT(x, i + 3 * LANES);
+        a += AT(x, i) * AT(w, i), b += AT(x, i + LANES) * AT(w, i + LANES);
+        c += AT(x, i + 2 * LANES) * AT(w, i + 2 * LANES), e += AT(x, i + 3 * LANES) * AT(w, i + 3 * LANES);
     }
-    for (; i + LANES <= d; i += LANES) a += AT(x, i) * AT(x, i);
-    for (; i < d; i++) sum += x[i] * x[i];
+    for (; i + LANES <= d; i += LANES) a += AT(x, i) * AT(w, i);
+    for (; i < d; i++) sum += x[i] * w[i];
     a = (a + b) + (c + e);
     for (int64_t j = 0; j < LANES / 2; j++) sum += a[j] + a[j + LANES / 2];
     return sum;
 }
+
+/* |x|^2. */
+static inline TARGET REAL NAME(squares)(const REAL *x, int64_t d) { return NAME(quick_dot)(x, x, d); }
 
 static inline TARGET int NAME(sure)(REAL value, REAL scale, REAL limit)
 {
@@ -43,25 +48,6 @@ static inline TARGET int NAME(all_sure)(const REAL *values, const REAL *scale, i
     int sure = (all[0] & all[1] & all[2] & all[3]) == -1;
     for (; k < r; k++) sure &= NAME(sure)(values[k], scale[k], limit);
     return sure;
-}
-
-/* x . w in 4 LANES sums, so that no term goes through more than QUICK(d) roundings: up to d / (4 LANES) + 4 in its sum,
- * the others where sums are added up. */
-#define QUICK(d) ((REAL)((d) / (4 * LANES) + 2 * LANES + 8))
-static inline TARGET REAL NAME(quick_dot)(const REAL *x, const REAL *w, int64_t d)
-{
-    NAME(vector) a = {0}, b = {0}, c = {0}, e = {0};
-    REAL sum = 0;
-    int64_t i = 0;
-    for (; i + 4 * LANES <= d; i += 4 * LANES) {
-        a += AT(x, i) * AT(w, i), b += AT(x, i + LANES) * AT(w, i + LANES);
-        c += AT(x, i + 2 * LANES) * AT(w, i + 2 * LANES), e += AT(x, i + 3 * LANES) * AT(w, i + 3 * LANES);
-    }
-    for (; i + LANES <= d; i += LANES) a += AT(x, i) * AT(w, i);
-    for (; i < d; i++) sum += x[i] * w[i];
-    a = (a + b) + (c + e);
-    for (int64_t j = 0; j < LANES / 2; j++) sum += a[j] + a[j + LANES / 2];
-    return sum;
 }
 
 /* |x|, with what squares have lost that are too small for REAL. */
