@@ -1,4 +1,4 @@
-"""hamming_multi.c, called through ctypes, which releases the GIL. The caller has checked the arguments."""
+"""The multi-index in C (hamming_multi*.c), called through ctypes, which releases the GIL. Arguments are checked."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ NOTHING = np.empty(0, np.uint32)
 
 
 class _Table(Structure):
-    """`table` of hamming_multi.c, field by field."""
+    """`table` of hamming_multi.h, field by field."""
 
     _fields_ = (
         ("n_bits", c_int64),
@@ -26,7 +26,7 @@ class _Table(Structure):
 
 
 class _Multi(Structure):
-    """`multi` of hamming_multi.c, field by field."""
+    """`multi` of hamming_multi.h, field by field."""
 
     _fields_ = (
         *((name, c_void_p) for name in ("codes", "next", "first")),
