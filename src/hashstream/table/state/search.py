@@ -50,7 +50,18 @@ class ExactScan:
         view, left = self._among(matching)
         if not view.parts:
             return np.empty((len(Q), 0), np.uint16), np.empty((len(Q), 0), np.int64)
-        mask = None if left is None else left.mask
+        return self._nearest(view, Q, k, None if left is None else left.mask, compare, n_threads)
+
+    def _nearest(
+        self,
+        view: View,
+        Q: np.ndarray,
+        k: int,
+        mask: np.ndarray | None,
+        compare: Compare,
+        n_threads: int | None,
+    ) -> Found:
+        """The k nearest items of a view with parts. mask : by slot."""
         values = few_values(view, Q, compare)
         found = None
         if values is not None:
@@ -140,22 +151,19 @@ class IndexedSearch(ExactScan):
     """The `CodeIndex` that looks up the codes of large parts, once there is a multi-index of them, and scans the rest.
     The answers are those of `ExactScan`."""
 
-    def topk(
+    def _nearest(
         self,
+        view: View,
         Q: np.ndarray,
         k: int,
-        n_threads: int | None = None,
-        *,
-        matching: Matching | None = None,
-        compare: Compare = "like",
+        mask: np.ndarray | None,
+        compare: Compare,
+        n_threads: int | None,
     ) -> Found:
-        """See `ExactScan.topk`."""
-        view, left = self._among(matching)
         covered, rest = divided(view, len(Q))
         if not covered or not len(Q):
-            return super().topk(Q, k, n_threads, matching=matching, compare=compare)
+            return super()._nearest(view, Q, k, mask, compare, n_threads)
         codes = few_codes(view, Q, compare)
-        mask = None if left is None else left.mask
         queries = dict(zip(view.versions, codes, strict=True))
         found: list[Found] = []
         for one in covered:
