@@ -47,6 +47,7 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(_multi, "LEAST_CODES", 2)
     monkeypatch.setattr(_multi, "SHARE", 1e9)
     monkeypatch.setattr(_multi, "SAMPLE", 2)
+    monkeypatch.setattr(_multi, "CALL", 0)
 
 
 def agree(
@@ -75,6 +76,46 @@ def test_answers_are_those_of_the_scan(kind: str, n_bits: int) -> None:
         agree(index, codes, Q, k)
     for radius in (0, 1, 2, 5):
         agree_within(index, codes, Q, radius)
+
+
+def values_of(Q: np.ndarray, n_bits: int, scale: str, seed: int = 2) -> np.ndarray:
+    """Real values whose signs are codes, as far as they are not zero."""
+    rng = np.random.default_rng(seed)
+    values = np.abs(rng.standard_normal((len(Q), n_bits)))
+    if scale == "uneven":
+        values *= 10.0 ** rng.integers(-6, 6, values.shape)
+    elif scale == "whole":  # costs tie
+        values = np.ceil(2 * values)
+    elif scale == "zero":
+        values[rng.random(values.shape) < 0.3] = 0
+        values[0] = 0
+    return np.where(np.unpackbits(Q, axis=1, count=n_bits), values, -values)
+
+
+def agree_weighted(
+    index: MultiIndex, codes: np.ndarray, V: np.ndarray, k: int, mask: np.ndarray | None = None
+) -> None:
+    found = index.weighted_topk(V, k, among=Among(mask))
+    wanted = hamming.weighted_topk(V, codes, k, subset=mask)
+    assert found.distances.tobytes() == wanted.distances.tobytes()
+    np.testing.assert_array_equal(found.indices, wanted.indices)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("n_bits", [5, 16, 31, 64, 100])
+@pytest.mark.parametrize("scale", ["even", "uneven", "whole", "zero"])
+def test_costs_are_those_of_the_scan(
+    kind: str, n_bits: int, scale: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    codes = codes_of(kind, 3000, n_bits)
+    V = values_of(queries_of(codes, n_bits), n_bits, scale)
+    monkeypatch.setattr(_multi, "SHARE", 300.0)  # a set of 2^24 places is not walked through
+    index = MultiIndex(codes)
+    mask = np.random.default_rng(3).random(3000) < 0.4
+    for k in (1, 10, 100):
+        agree_weighted(index, codes, V, k)
+        agree_weighted(index, codes, V, k, mask)
+    agree_weighted(index, codes, V[:1], 3)
 
 
 @pytest.mark.parametrize("n_bits", [128, 200, 256])
@@ -122,6 +163,7 @@ def test_queries_that_are_given_up_are_scanned(
     agree(index, codes, Q[:1], 10)
     agree_within(index, codes, Q, 4)
     agree_within(index, codes, Q[:1], 40)
+    agree_weighted(index, codes, values_of(Q, 64, "even"), 10)
 
 
 @pytest.mark.parametrize("budget", [1e9, 3.0])
@@ -148,6 +190,13 @@ def test_slots_dead_rows_and_a_beginning(kind: str, budget: float, monkeypatch: 
             np.testing.assert_array_equal(near.offsets, all_near.offsets)
             np.testing.assert_array_equal(near.distances, all_near.distances)
             np.testing.assert_array_equal(near.indices, slots[all_near.indices])
+            V = values_of(Q, 48, "whole")
+            cheap, cheapest = (
+                index.weighted_topk(V, 7, among=among),
+                hamming.weighted_topk(V, codes, 7, subset=alive),
+            )
+            np.testing.assert_array_equal(cheap.distances, cheapest.distances)
+            np.testing.assert_array_equal(cheap.indices, slots[cheapest.indices])
 
 
 def test_equal_codes_are_entered_once() -> None:
@@ -164,7 +213,9 @@ def test_equal_codes_are_entered_once() -> None:
 def test_memory_is_bounded_by_the_number_of_codes(kind: str, n: int, n_bits: int) -> None:
     index = MultiIndex(codes_of(kind, n, n_bits))
     m = len(index.substrings)
-    assert index.nbytes <= (4 * m + 4 + 8) * n + (1 << 20) + m * 4 * (256 * n_bits // 8 + 1)
+    assert index.nbytes <= max(18, 2.25 * n_bits // 8) * n + (1 << 20) + m * 4 * (
+        256 * n_bits // 8 + n_bits + 1
+    )
 
 
 def test_all_threads_give_the_same() -> None:

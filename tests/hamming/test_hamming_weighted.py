@@ -7,7 +7,6 @@ import pytest
 
 from hashstream import hamming
 from hashstream.hamming import _kernel, _twin
-from hashstream.hamming._weighted import by_cost, byte_costs
 
 compiled = pytest.mark.skipif(not _kernel.available(), reason="installed without a C compiler")
 
@@ -77,9 +76,8 @@ def test_the_kernel_gives_the_same_bits(monkeypatch, rng, portable, n_bits, scal
     rows = np.flatnonzero(rng.random(5000) < 0.4)
     for n_queries, threads in ((1, 1), (1, 2), (3, 2), (21, 1), (21, 2)):
         some = values[:n_queries]
-        given = (np.packbits(some > 0, axis=1), codes, byte_costs(some), *by_cost(some))
         for k, subset in ((1, None), (10, None), (10, rows), (700, rows), (5000, None)):
-            ours, theirs = (engine.weighted(*given, k, subset, threads) for engine in (_kernel, _twin))
+            ours, theirs = (engine.weighted(some, codes, k, subset, threads) for engine in (_kernel, _twin))
             assert ours[0].tobytes() == theirs[0].tobytes()
             np.testing.assert_array_equal(ours[1], theirs[1])
 

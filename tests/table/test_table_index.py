@@ -35,7 +35,8 @@ def eager(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(lookup, "BUILDING", 0)
     monkeypatch.setattr(_multi, "LEAST_CODES", 20)
     monkeypatch.setattr(_multi, "SAMPLE", 5)
-    monkeypatch.setattr(_multi, "SHARE", 1e6)
+    monkeypatch.setattr(_multi, "SHARE", 1e4)
+    monkeypatch.setattr(_multi, "CALL", 0)
     monkeypatch.setattr(lookup.threading, "Thread", AtOnce)
 
 
@@ -57,9 +58,9 @@ def agree(ours: HashTable, plain: HashTable, seed: int) -> None:
     Q = data(1000 + seed, 25)[0]
     for where in (None, {"colour": "red"}, {"colour": "green"}):
         for queries, k in ((Q, 7), (Q[:1], 1), (Q[:2], 300)):
-            for compare in ("like", "current"):
-                found = ours.search(queries, k, where=where, compare=compare)
-                wanted = plain.search(queries, k, where=where, compare=compare)
+            for compare, weighted in (("like", False), ("current", False), ("like", True), ("current", True)):
+                how = {"where": where, "compare": compare, "asymmetric": weighted}
+                found, wanted = ours.search(queries, k, **how), plain.search(queries, k, **how)
                 np.testing.assert_array_equal(found.distances, wanted.distances)
                 np.testing.assert_array_equal(found.ids, wanted.ids)
         near, all_near = (one.search_radius(Q, 3, where=where) for one in (ours, plain))
@@ -155,6 +156,7 @@ def test_a_view_from_before_does_not_see_what_came_later() -> None:
 
 def test_an_index_is_built_in_a_thread_once_it_pays(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(lookup, "LEAST", 5000)
+    monkeypatch.setattr(_multi, "SHARE", 1e4)  # so few codes would be scanned
     ours, plain = tables(64)
     X, y, _ = data(3, 6000)
     ours.ingest(range(6000), X, y)

@@ -98,14 +98,18 @@ HS_AVX2 HS_INLINE __m256i ones_avx2(__m256i x)
 }
 
 /* Distances of all codes in SKIP_BYTES, at least those below `limit`, folded into one vector of minima: the least of
- * some codes in the lowest 16 bits of each lane, 32 bits wide for codes of 4 bytes, 64 otherwise. */
-HS_AVX2 HS_INLINE __m256i least_avx2(__m256i query, const uint8_t *codes, int64_t width, __m256i limit)
+ * some codes in the lowest 16 bits of each lane, 32 bits wide for codes of 4 bytes, 64 otherwise. Where masked, only
+ * the bits of the mask count. */
+HS_AVX2 HS_INLINE __m256i least_avx2(__m256i query, __m256i mask, int masked, const uint8_t *codes, int64_t width,
+                                     __m256i limit)
 {
     const __m256i zero = _mm256_setzero_si256();
     __m256i least = limit, c[4];
     for (int64_t at = 0; at < SKIP_BYTES; at += 128) {
-        for (int j = 0; j < 4; j++)
-            c[j] = ones_avx2(_mm256_xor_si256(query, _mm256_loadu_si256((const __m256i *)(codes + at + 32 * j))));
+        for (int j = 0; j < 4; j++) {
+            const __m256i x = _mm256_xor_si256(query, _mm256_loadu_si256((const __m256i *)(codes + at + 32 * j)));
+            c[j] = ones_avx2(masked ? _mm256_and_si256(x, mask) : x);
+        }
         /* Add the eighths of a code until each code has one; which lane a code ends up in does not matter. */
         int left = 4;
         if (width >= 16) {
@@ -129,33 +133,41 @@ HS_AVX2 HS_INLINE __m256i least_avx2(__m256i query, const uint8_t *codes, int64_
     return least;
 }
 
-HS_AVX2 HS_INLINE int64_t skip_width_avx2(const uint8_t *query, const uint8_t *codes, int64_t i, int64_t n,
-                                          int64_t width, unsigned limit)
+HS_AVX2 HS_INLINE __m256i repeated_avx2(const uint8_t *code, int64_t width)
 {
-    const int64_t step = SKIP_BYTES / width;
     uint8_t repeated[32];
     for (int64_t byte = 0; byte < 32; byte++)
-        repeated[byte] = query[byte % width];
-    const __m256i q = _mm256_loadu_si256((const __m256i *)repeated);
+        repeated[byte] = code[byte % width];
+    return _mm256_loadu_si256((const __m256i *)repeated);
+}
+
+HS_AVX2 HS_INLINE int64_t skip_width_avx2(const uint8_t *query, const uint8_t *mask, const uint8_t *codes, int64_t i,
+                                          int64_t n, int64_t width, unsigned limit)
+{
+    const int64_t step = SKIP_BYTES / width;
+    const int masked = mask != NULL;
+    const __m256i q = repeated_avx2(query, width), bits = repeated_avx2(masked ? mask : query, width);
     const __m256i bound = width == 4 ? _mm256_set1_epi32((int)limit) : _mm256_set1_epi64x((long long)limit);
     for (; i + step <= n; i += step) {
-        const __m256i least = least_avx2(q, codes + i * width, width, bound);
+        const __m256i least = masked ? least_avx2(q, bits, 1, codes + i * width, width, bound)
+                                     : least_avx2(q, bits, 0, codes + i * width, width, bound);
         if (_mm256_movemask_epi8(_mm256_cmpeq_epi16(least, bound)) != -1)
             break;
     }
     return i;
 }
 
-/* Past codes that are all at least `limit` away: the first of SKIP_BYTES of codes one of which is nearer, or of the
- * last, incomplete ones. Reads codes at the speed of memory. Widths 4, 8, 16 and 32. */
-HS_AVX2 static int64_t skip_avx2(const uint8_t *query, const uint8_t *codes, int64_t i, int64_t n, int64_t width,
-                                 unsigned limit)
+/* Past codes that are all at least `limit` away, in the bits of the mask where there is one: the first of SKIP_BYTES of
+ * codes one of which is nearer, or of the last, incomplete ones. Reads codes at the speed of memory. Widths 4, 8, 16 and
+ * 32. */
+HS_AVX2 static int64_t skip_avx2(const uint8_t *query, const uint8_t *mask, const uint8_t *codes, int64_t i, int64_t n,
+                                 int64_t width, unsigned limit)
 {
     switch (width) {
-    case 4: return skip_width_avx2(query, codes, i, n, 4, limit);
-    case 8: return skip_width_avx2(query, codes, i, n, 8, limit);
-    case 16: return skip_width_avx2(query, codes, i, n, 16, limit);
-    case 32: return skip_width_avx2(query, codes, i, n, 32, limit);
+    case 4: return skip_width_avx2(query, mask, codes, i, n, 4, limit);
+    case 8: return skip_width_avx2(query, mask, codes, i, n, 8, limit);
+    case 16: return skip_width_avx2(query, mask, codes, i, n, 16, limit);
+    case 32: return skip_width_avx2(query, mask, codes, i, n, 32, limit);
     default: return i;
     }
 }

@@ -5,9 +5,9 @@
  * what the h cheapest of those m do, so a code is passed over when too many of them differ: exclusive or, mask,
  * population count. Which m keeps the most codes out is chosen again as the k-th cost so far falls.
  */
-#include <math.h>
 #include <stdlib.h>
 
+#include "hamming_costs.h"
 #include "hamming_tile.h"
 #include "hamming_work.h"
 
@@ -20,10 +20,10 @@ typedef struct {
 
 /* What a query asks for. */
 typedef struct {
-    const uint8_t *code;
-    const double *costs;  /* (width, 256) */
-    const double *sums;   /* (r + 1): of the costs of its bits in ascending order */
-    const int32_t *order; /* (r): the bits in that order */
+    double *costs; /* (width, 256); allocated, and what follows lies in it */
+    double *sums;  /* (r + 1): of the costs of its bits in ascending order */
+    item *order;   /* (r): these costs, and the bits */
+    uint8_t *code; /* (width) */
 } wish;
 
 /* The k cheapest so far, the dearest on top: a heap by (cost, index). */
@@ -38,8 +38,7 @@ typedef struct {
 
 typedef struct {
     int64_t k, r;
-    const double *costs, *sums;
-    const int32_t *order;
+    const double *values;
     double *distances;
     int64_t *indices;
     cheapest **parts; /* for each job its queries' heaps, where a query's codes are divided between jobs */
@@ -71,7 +70,7 @@ static void choose(cheapest *b, int64_t r)
     }
     uint8_t mask[8 * WORDS_MAX] = {0};
     for (int64_t i = r - bits; i < r; i++)
-        mask[b->wish.order[i] / 8] |= (uint8_t)(128 >> b->wish.order[i] % 8);
+        mask[b->wish.order[i].index / 8] |= (uint8_t)(128 >> b->wish.order[i].index % 8);
     memcpy(b->mask, mask, sizeof mask);
 }
 
@@ -95,14 +94,6 @@ static void cheapest_add(cheapest *b, item one, int64_t r)
     b->items[at] = one;
     if (b->size == b->k && !(b->items[0].cost > 0.97 * b->chosen))
         choose(b, r);
-}
-
-HS_INLINE double cost_of(const double *costs, const uint8_t *code, int64_t width)
-{
-    double sum = costs[code[0]];
-    for (int64_t byte = 1; byte < width; byte++)
-        sum += costs[256 * byte + code[byte]];
-    return sum;
 }
 
 /* Codes first ... first + n - 1, which lie at `codes`. */
@@ -162,26 +153,60 @@ static void weighted_result(const problem *p, const weighted *t, int64_t query, 
     }
 }
 
+static size_t bytes_of_wish(int64_t width, int64_t r)
+{
+    return (size_t)(256 * width + r + 1) * sizeof(double) + (size_t)r * sizeof(item) + (size_t)width;
+}
+
+static void make_wish(wish *w, const double *values, int64_t r, int64_t width)
+{
+    w->sums = w->costs + 256 * width;
+    w->order = (item *)(w->sums + r + 1);
+    w->code = (uint8_t *)(w->order + r);
+    make_costs(values, r, width, w->code, w->costs);
+    for (int64_t i = 0; i < r; i++)
+        w->order[i] = (item){fabs(values[i]), i};
+    qsort(w->order, (size_t)r, sizeof *w->order, by_cost);
+    w->sums[0] = 0;
+    for (int64_t i = 0; i < r; i++)
+        w->sums[i + 1] = w->sums[i] + w->order[i].cost;
+}
+
+static void cheapest_free(cheapest *b)
+{
+    free(b->items);
+    free(b->wish.costs);
+}
+
 static int cheapest_begin(cheapest *b, const problem *p, const weighted *t, int64_t query, int64_t n_codes)
 {
     *b = (cheapest){.k = t->k, .chosen = INFINITY, .limit = 8 * (unsigned)p->width + 1};
-    b->wish = (wish){.code = p->queries + query * p->width,
-                     .costs = t->costs + query * 256 * p->width,
-                     .sums = t->sums + query * (t->r + 1),
-                     .order = t->order + query * t->r};
     b->items = malloc((size_t)((t->k < n_codes ? t->k : n_codes) + 1) * sizeof *b->items);
-    return b->items ? 0 : -1;
+    b->wish.costs = malloc(bytes_of_wish(p->width, t->r));
+    if (!b->items || !b->wish.costs)
+        return -1;
+    make_wish(&b->wish, t->values + query * t->r, t->r, p->width);
+    return 0;
 }
 
 static void walk(const problem *p, cheapest *b, const uint8_t *codes, int64_t first, int64_t n, int64_t r)
 {
+    const int64_t width = p->width, step = SKIP_BYTES / width;
+    const int may_skip = can_skip(p);
+    for (int64_t i = 0, end = n; i < n; i = end) {
+        if (may_skip && b->limit <= 8 * width) { /* most codes are passed over, many at a time */
+            i = p->kernel.skip(b->wish.code, (const uint8_t *)b->mask, codes, i, n, width, b->limit);
+            end = i + step < n ? i + step : n;
+        } else if (may_skip)
+            end = i + step < n ? i + step : n;
 #ifdef HS_X86
-    if (!p->portable && hs_has_avx2()) {
-        walk_avx2(b, codes, first, n, p->width, r);
-        return;
-    }
+        if (!p->portable && hs_has_avx2()) {
+            walk_avx2(b, codes + i * width, first + i, end - i, width, r);
+            continue;
+        }
 #endif
-    walk_portable(b, codes, first, n, p->width, r);
+        walk_portable(b, codes + i * width, first + i, end - i, width, r);
+    }
 }
 
 static int work_weighted(const plan *w, int64_t q0, int64_t q1, int64_t c0, int64_t c1, int64_t job)
@@ -209,22 +234,20 @@ static int work_weighted(const plan *w, int64_t q0, int64_t q1, int64_t c0, int6
     for (int64_t q = 0; b && q < queries; q++) {
         if (!failed)
             weighted_result(p, t, q0 + q, b + q);
-        free(b[q].items);
+        cheapest_free(b + q);
     }
     free(b);
     return failed ? -1 : 0;
 }
 
-/* costs: (n_queries, width, 256), what a byte of a code costs the query. order: (n_queries, r), the query's bits by
- * ascending cost; sums: (n_queries, r + 1), the sums of the first 0, 1, 2, ... of these costs.
- * distances, indices: (n_queries, k), k at most n_codes. */
-HS_API int hs_hamming_weighted(problem *p, int64_t r, const double *costs, const double *sums, const int32_t *order,
-                               int64_t k, double *distances, int64_t *indices)
+/* values: (n_queries, r). distances, indices: (n_queries, k), k at most n_codes. */
+HS_API int hs_hamming_weighted(problem *p, int64_t r, const double *values, int64_t k, double *distances,
+                               int64_t *indices)
 {
-    weighted t = {.k = k, .r = r, .costs = costs, .sums = sums, .order = order};
+    weighted t = {.k = k, .r = r, .values = values};
     t.distances = distances, t.indices = indices;
     plan w = {.problem = p, .work = work_weighted, .context = &t, .divide_codes = 1};
-    w.bytes_per_query = k * (int64_t)sizeof(item) + 256 * 8 * p->width;
+    w.bytes_per_query = k * (int64_t)sizeof(item) + (int64_t)bytes_of_wish(p->width, r);
     plan_jobs(&w);
     if (w.n_ranges == 1)
         return run_jobs(&w);
@@ -241,11 +264,11 @@ HS_API int hs_hamming_weighted(problem *p, int64_t r, const double *costs, const
                     cheapest_add(&all, parts[part][q].items[i], r);
             if (!failed)
                 weighted_result(p, &t, q0 + q, &all);
-            free(all.items);
+            cheapest_free(&all);
         }
         for (int64_t part = 0; part < w.n_ranges; part++) {
             for (int64_t q = 0; parts[part] && q < queries; q++)
-                free(parts[part][q].items);
+                cheapest_free(parts[part] + q);
             free(parts[part]);
         }
     }

@@ -39,17 +39,22 @@ typedef unsigned (*visitor)(void *state, const problem *p, int64_t query, int64_
 
 static inline void *aligned(void *p) { return (void *)(((uintptr_t)p + 63) & ~(uintptr_t)63); }
 
+static inline int can_skip(const problem *p)
+{
+    return p->kernel.skip && (p->width == 4 || p->width == 8 || p->width == 16 || p->width == 32);
+}
+
 /* One query and one tile, codes as they lie in memory. What need not be seen, given `limit`, is passed over. */
 static inline unsigned scan_rows(const problem *p, int64_t q0, int64_t q, const uint8_t *codes, int64_t first, int64_t n,
                           unsigned limit, void *d, visitor visit, void *state)
 {
     const int64_t width = p->width, step = SKIP_BYTES / width;
     const uint8_t *query = p->queries + (q0 + q) * width;
-    const int may_skip = p->kernel.skip && (width == 4 || width == 8 || width == 16 || width == 32);
+    const int may_skip = can_skip(p);
     for (int64_t i = 0; i < n;) {
         int64_t end = n;
         if (may_skip && limit <= 8 * width) {
-            i = p->kernel.skip(query, codes, i, n, width, limit);
+            i = p->kernel.skip(query, NULL, codes, i, n, width, limit);
             end = i + step < n ? i + step : n;
         }
         if (i < end) {

@@ -33,6 +33,17 @@ def check_pair(queries: ArrayLike, codes: ArrayLike) -> tuple[np.ndarray, np.nda
     return queries, codes
 
 
+def check_values(values: ArrayLike, width: int) -> np.ndarray:
+    """Return real values of queries, for codes of so many bytes, as C-contiguous float64."""
+    values = np.asarray(values)
+    if values.ndim != 2 or -(-values.shape[1] // 8) != width:
+        raise ValueError(f"values of shape {values.shape} do not fit codes of {width} bytes")
+    values = np.ascontiguousarray(values, np.float64)
+    if not np.isfinite(values).all():
+        raise ValueError("values contain NaN or infinity")
+    return values
+
+
 def check_subset(subset: ArrayLike | None, n_codes: int) -> np.ndarray | None:
     """Return the allowed rows as ascending, distinct int64 row numbers; None stays None."""
     if subset is None:

@@ -43,19 +43,11 @@ class Engine(Protocol):
         `most`."""
 
     def weighted(
-        self,
-        queries: np.ndarray,
-        codes: np.ndarray,
-        costs: np.ndarray,
-        order: np.ndarray,
-        sums: np.ndarray,
-        k: int,
-        rows: np.ndarray | None,
-        n_threads: int,
+        self, values: np.ndarray, codes: np.ndarray, k: int, rows: np.ndarray | None, n_threads: int
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Costs (q, min(k, n)) float64 and rows of `codes` int64, by (cost, row). A code costs query i the sum of
-        costs[i, j, byte j of the code], added in the order of j. order (q, r) int32, sums (q, r + 1) float64: the bits
-        of each query by ascending cost, and the sums of the first 0, 1, 2, ... of these costs."""
+        """Costs (q, min(k, n)) float64 and rows of `codes` int64, by (cost, row), for finite C-contiguous float64
+        values (q, r). A byte of a code costs the magnitudes of the values whose signs differ from its bits, added in
+        the order of the bits; a code, what its bytes cost, in their order."""
 
     def pack_signs(self, values: np.ndarray, codes: np.ndarray) -> bool:
         """Fill codes (n, width) with the signs of values (n, r), both C-contiguous. Returns whether all values are

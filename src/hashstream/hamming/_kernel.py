@@ -41,7 +41,7 @@ if lib is not None:
     for name, result, *arguments in (
         ("hamming_distances", c_int, POINTER(_Problem), c_void_p),
         ("hamming_topk", c_int, POINTER(_Problem), c_int64, *[c_void_p] * 2),
-        ("hamming_weighted", c_int, POINTER(_Problem), c_int64, *[c_void_p] * 3, c_int64, *[c_void_p] * 2),
+        ("hamming_weighted", c_int, POINTER(_Problem), c_int64, c_void_p, c_int64, *[c_void_p] * 2),
         ("hamming_radius", c_void_p, POINTER(_Problem), c_int64, c_void_p),
         ("hamming_histogram", c_int, POINTER(_Problem), *[c_void_p] * 2),
         ("hamming_rank", c_int, POINTER(_Problem), c_void_p),
@@ -176,22 +176,14 @@ def marked(mask: np.ndarray, most: int) -> np.ndarray | None:
 
 
 def weighted(
-    queries: np.ndarray,
-    codes: np.ndarray,
-    costs: np.ndarray,
-    order: np.ndarray,
-    sums: np.ndarray,
-    k: int,
-    rows: np.ndarray | None,
-    n_threads: int,
+    values: np.ndarray, codes: np.ndarray, k: int, rows: np.ndarray | None, n_threads: int
 ) -> tuple[np.ndarray, np.ndarray]:
     k = min(k, len(codes) if rows is None else len(rows))
-    far, where = np.empty((len(queries), k)), np.empty((len(queries), k), np.int64)
+    far, where = np.empty((len(values), k)), np.empty((len(values), k), np.int64)
     if far.size:
-        problem = byref(problem_of(queries, codes, n_threads, rows))
-        given = [array.ctypes.data for array in (costs, sums, order)]
+        problem = byref(problem_of(values, codes, n_threads, rows))
         found = far.ctypes.data, where.ctypes.data
-        _raise_if(lib.hs_hamming_weighted(problem, order.shape[1], *given, k, *found))
+        _raise_if(lib.hs_hamming_weighted(problem, values.shape[1], values.ctypes.data, k, *found))
     return far, where
 
 

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 from numpy.typing import ArrayLike
 
 from hashstream.hamming import _kernel
-from hashstream.hamming._check import check_codes, check_k, check_mask, check_n_threads
+from hashstream.hamming._among import Found as Scanned
+from hashstream.hamming._among import scanned_radius, scanned_topk, scanned_weighted
+from hashstream.hamming._check import check_codes, check_k, check_mask, check_n_threads, check_values
 from hashstream.hamming._engine import engine
-from hashstream.hamming._multi_kernel import Tables
-from hashstream.hamming._substrings import ENTRY, choose_substrings
+from hashstream.hamming._multi_kernel import EVERY, GIVEN_UP, LAST, Asked, Place, Tables
+from hashstream.hamming._substrings import CODE, Substring, choose_substrings
 from hashstream.hamming._types import Among, TopK, WithinRadius
 
 MOST_BITS = 256
@@ -18,15 +22,21 @@ LEAST_CODES = 4096
 LINKED = 0.85
 """Equal codes are linked where at most this share is distinct; otherwise it takes less memory to enter all of them."""
 
-SCAN = 0.036, 0.018
+SCAN = 0.06, 0.022
 """Costs in ns per byte of a scan by one thread: of a single query, and of each one in a batch. In the units of the
 costs in hamming_multi.c."""
-SHARE = 0.15
+WEIGHTED = 0.07, 0.05
+"""The same for real-valued queries."""
+FEW, CALL = 4, 15e3
+"""Fewer queries than this count as single ones, and what it costs to call the kernel for them, in ns."""
+SHARE = 0.2
 """Share of the cost of a scan that a query may cost before it is given up and scanned."""
-SAMPLE = 32
+SAMPLE, OTHERS = 64, 4096
+"""Queries, and codes that these are compared with, by which substrings are chosen."""
+ROOM, ROOM_PER_BYTE = 18, 2.25
+"""Bytes per item that the tables may take: so many, or so many per byte of a code where that is more."""
 
-Found = tuple[np.ndarray, np.ndarray]
-EVERY = Among()
+ALL = slice(None)
 
 
 class MultiIndex:
@@ -65,35 +75,37 @@ class MultiIndex:
     """
 
     def __init__(self, codes: ArrayLike, *, k: int = 10) -> None:
-        self._codes = check_codes(codes, "codes")
+        self._place = Place(check_codes(codes, "codes"))
         n, width = self.codes.shape
         self.n_distinct = n
         self.substrings: list[np.ndarray] = []
         self._tables: Tables | None = None
-        if not _kernel.available() or 8 * width > MOST_BITS or not LEAST_CODES <= n < 1 << 32:
+        if not _kernel.available() or 8 * width > MOST_BITS or not LEAST_CODES <= n < LAST:
             return
         tables = Tables(self.codes)
         self.n_distinct = tables.distinct
-        radius = _typical_radius(self.codes, check_k(k))
-        self.substrings = choose_substrings(self.codes, _used_bits(self.codes), radius, tables.distinct)
-        if self.substrings:
-            tables.fill(self.codes, self.substrings, linked=tables.distinct <= LINKED * n)
+        linked = tables.distinct <= LINKED * n
+        found = _substrings_of(self.codes, tables, check_k(k), linked)
+        if found:
+            self.substrings = [one.bits for one in found]
+            tables.fill(self.codes, found, linked=linked)
             self._tables = tables
 
     def __len__(self) -> int:
-        return len(self._codes)
+        return len(self._place.codes)
 
     @property
     def codes(self) -> np.ndarray:
-        return self._codes
+        return self._place.codes
 
     @codes.setter
     def codes(self, codes: np.ndarray) -> None:
-        if codes.dtype != np.uint8 or codes.shape != self._codes.shape or not codes.flags.c_contiguous:
+        shape = self._place.codes.shape
+        if codes.dtype != np.uint8 or codes.shape != shape or not codes.flags.c_contiguous:
             raise ValueError(
-                f"codes must stay C-contiguous uint8 of shape {self._codes.shape}, got {codes.dtype} {codes.shape}"
+                f"codes must stay C-contiguous uint8 of shape {shape}, got {codes.dtype} {codes.shape}"
             )
-        self._codes = codes
+        self._place = Place(codes)
 
     @property
     def nbytes(self) -> int:
@@ -101,44 +113,55 @@ class MultiIndex:
 
     def topk(self, queries: ArrayLike, k: int, *, among: Among = EVERY, n_threads: int | None = None) -> TopK:
         """The k codes nearest to each query; as `hamming.topk`."""
-        codes, threads, k = self.codes, check_n_threads(n_threads), check_k(k)
-        Q = self._queries(queries)
-        self._check(among)
-        k = min(k, self._alive(among))
-        most = budget(codes, len(Q), threads)
-        if self._tables is None or not len(Q) or not k or k * ENTRY > most:
-            return TopK(*_scanned(Q, codes, k, among, threads))
-        far, rows, counts, done = self._tables.topk(codes, Q, k, among, most, threads)
-        where = rows if among.slots is None else among.slots[rows].astype(np.int64)
-        left = np.flatnonzero(~done | (counts < k))
-        if len(left):
-            others = _scanned(Q[left], codes, k, among, threads)
-            if others[0].shape[1] < k:  # fewer are marked, so no query has found k
-                return TopK(*others)
-            far[left], where[left] = others
-        return TopK(far, where)
+        place, threads, Q = self._place, check_n_threads(n_threads), self._queries(queries)
+        k = min(check_k(k), self._alive(among))
+        most = budget(place.codes, len(Q), threads)
+
+        def scan(left: slice | np.ndarray) -> Scanned:
+            return scanned_topk(Q[left], place.codes, k, among, threads)
+
+        if self._tables is None or not len(Q) or not k or k * CODE > most:
+            return TopK(*scan(ALL))
+        return _completed(self._tables.topk(Asked(place, Q, among, threads), k, most), among, scan)
+
+    def weighted_topk(
+        self, values: ArrayLike, k: int, *, among: Among = EVERY, n_threads: int | None = None
+    ) -> TopK:
+        """The k codes that agree best with real values; as `hamming.weighted_topk`."""
+        place, threads = self._place, check_n_threads(n_threads)
+        V = check_values(values, place.codes.shape[1])
+        k = min(check_k(k), self._alive(among))
+        most = budget(place.codes, len(V), threads, WEIGHTED)
+
+        def scan(left: slice | np.ndarray) -> Scanned:
+            return scanned_weighted(V[left], place.codes, k, among, threads)
+
+        if self._tables is None or not len(V) or not k or k * CODE > most:
+            return TopK(*scan(ALL))
+        return _completed(self._tables.weighted(Asked(place, V, among, threads), k, most), among, scan)
 
     def radius(
         self, queries: ArrayLike, radius: int, *, among: Among = EVERY, n_threads: int | None = None
     ) -> WithinRadius:
         """All codes at most `radius` away from each query; as `hamming.radius`."""
-        codes, threads = self.codes, check_n_threads(n_threads)
-        Q = self._queries(queries)
-        self._check(among)
+        place, threads, Q = self._place, check_n_threads(n_threads), self._queries(queries)
+        self._alive(among)
         if radius < 0:
             raise ValueError(f"radius must be at least 0, got {radius}")
-        within = min(int(radius), 8 * codes.shape[1])
+        within = min(int(radius), 8 * place.codes.shape[1])
         if self._tables is None or not len(Q):
-            return WithinRadius(*_scanned_radius(Q, codes, within, among, threads))
-        most = budget(codes, len(Q), threads)
-        far, rows, counts, done = self._tables.radius(codes, Q, within, among, most, threads)
+            return WithinRadius(*scanned_radius(Q, place.codes, within, among, threads))
+        most = budget(place.codes, len(Q), threads)
+        far, rows, counts = self._tables.radius(Asked(place, Q, among, threads), within, most)
         where = rows if among.slots is None else among.slots[rows].astype(np.int64)
         offsets = np.zeros(len(Q) + 1, np.int64)
-        np.cumsum(counts, out=offsets[1:])
-        if done.all():
+        if min(counts.tolist()) != GIVEN_UP:
+            np.cumsum(counts, out=offsets[1:])
             return WithinRadius(offsets, far, where)
+        done = counts != GIVEN_UP
+        np.cumsum(np.where(done, counts, 0), out=offsets[1:])
         left = np.flatnonzero(~done)
-        others = _scanned_radius(Q[left], codes, within, among, threads)
+        others = scanned_radius(Q[left], place.codes, within, among, threads)
         return _joined(left, others, done, (offsets, far, where))
 
     def _queries(self, queries: ArrayLike) -> np.ndarray:
@@ -147,26 +170,11 @@ class MultiIndex:
             raise ValueError(f"queries have {Q.shape[1]} bytes per row but codes have {self.codes.shape[1]}")
         return Q
 
-    def _check(self, among: Among) -> None:
-        mask, slots, dead, begin = among
-        n = len(self)
-        if mask is not None and len(check_mask(mask)) != n and slots is None:
-            raise ValueError(f"a mask needs one entry per code: got {len(mask)} for {n} codes")
-        if slots is None:
-            if dead is not None or begin:
-                raise ValueError("dead and begin need slots")
-        elif slots.dtype != np.uint32 or slots.shape != (n,) or not slots.flags.c_contiguous:
-            raise ValueError(f"slots must be uint32 of shape ({n},), got {slots.dtype} {slots.shape}")
-        if dead is not None:
-            if dead.dtype != np.int64 or dead.ndim != 1 or not dead.flags.c_contiguous:
-                raise ValueError(f"dead must be 1-D int64, got {dead.dtype} {dead.shape}")
-            if len(dead) and (dead[0] < 0 or dead[-1] >= n or (dead[1:] <= dead[:-1]).any()):
-                raise ValueError(f"dead must be ascending rows from 0 to {n - 1}, each once")
-        if not 0 <= begin <= n:
-            raise ValueError(f"begin must be 0 to {n}, got {begin}")
-
     def _alive(self, among: Among) -> int:
         """Codes that may be found, apart from the mask; with it, where no slots are given."""
+        if among is EVERY:
+            return len(self)
+        _check_among(among, len(self))
         if among.slots is None:
             return len(self) if among.mask is None else int(np.count_nonzero(among.mask))
         dead = among.dead
@@ -174,11 +182,31 @@ class MultiIndex:
         return len(self) - among.begin - gone
 
 
-def budget(codes: np.ndarray, q: int, n_threads: int) -> float:
-    """Nanoseconds, in the units of the kernel, that looking up one of q queries may cost before it is scanned."""
-    alone = q < 4
-    threads = n_threads if alone else 1  # a single query is scanned by all threads, and looked up by one
-    return SHARE * SCAN[0 if alone else 1] * codes.size / threads
+def _check_among(among: Among, n: int) -> None:
+    """Refuse what does not fit n codes."""
+    mask, slots, dead, begin = among
+    if mask is not None and len(check_mask(mask)) != n and slots is None:
+        raise ValueError(f"a mask needs one entry per code: got {len(mask)} for {n} codes")
+    if slots is None:
+        if dead is not None or begin:
+            raise ValueError("dead and begin need slots")
+    elif slots.dtype != np.uint32 or slots.shape != (n,) or not slots.flags.c_contiguous:
+        raise ValueError(f"slots must be uint32 of shape ({n},), got {slots.dtype} {slots.shape}")
+    if dead is not None:
+        if dead.dtype != np.int64 or dead.ndim != 1 or not dead.flags.c_contiguous:
+            raise ValueError(f"dead must be 1-D int64, got {dead.dtype} {dead.shape}")
+        if len(dead) and (dead[0] < 0 or dead[-1] >= n or (dead[1:] <= dead[:-1]).any()):
+            raise ValueError(f"dead must be ascending rows from 0 to {n - 1}, each once")
+    if not 0 <= begin <= n:
+        raise ValueError(f"begin must be 0 to {n}, got {begin}")
+
+
+def budget(codes: np.ndarray, q: int, n_threads: int, scan: tuple[float, float] = SCAN) -> float:
+    """Nanoseconds, in the units of the kernel, that looking up one of q queries may cost before it is scanned; negative
+    where it is not worth while to begin."""
+    if q >= FEW:
+        return SHARE * scan[1] * codes.size
+    return SHARE * scan[0] * codes.size / n_threads - CALL  # scanned by all threads, and looked up by one
 
 
 def _used_bits(codes: np.ndarray) -> int:
@@ -188,40 +216,44 @@ def _used_bits(codes: np.ndarray) -> int:
     return max(1, 8 * int(codes.shape[1]) - padding)
 
 
-def _typical_radius(codes: np.ndarray, k: int) -> float:
-    """How far away the k-th other code is, at the median of a sample."""
-    rows = np.random.default_rng(0).choice(len(codes), SAMPLE, replace=False)
-    most = min(k + 1, len(codes))
-    return float(np.median(engine.topk(codes[rows], codes, most, None, 1)[0][:, -1]))
+def _substrings_of(codes: np.ndarray, tables: Tables, k: int, linked: bool) -> list[Substring]:
+    """The substrings that cost least for k neighbours, on samples of the codes."""
+    n, width = codes.shape
+    n_bits, rng = _used_bits(codes), np.random.default_rng(0)
+    asked = rng.choice(n, min(n, SAMPLE), replace=False)
+    other = tables.first_rows(rng.choice(n, min(n, OTHERS), replace=False))
+    radii = engine.topk(codes[asked], codes, min(k + 1, n), None, 1)[0][:, -1]
+    held = 4 * n if linked else 0
+    room = max(ROOM, ROOM_PER_BYTE * width)
+    queries, others = (np.unpackbits(codes[rows], axis=1)[:, :n_bits] for rows in (asked, other))
+    return choose_substrings(
+        queries,
+        others,
+        np.minimum(radii, n_bits),
+        n_entries=tables.distinct if linked else n,
+        room=room * n - held,
+        most=max(budget(codes, 1, 1), budget(codes, FEW, 1)),
+    )
 
 
-def _scanned(Q: np.ndarray, codes: np.ndarray, k: int, among: Among, n_threads: int) -> Found:
-    """`topk` that reads every code."""
-    mask, slots, dead, begin = among
-    if slots is None or not k:
-        rows = None if mask is None else np.flatnonzero(mask)
-        return engine.topk(Q, codes, k, rows, n_threads)
-    gone = np.empty(0, np.int64) if dead is None else dead[np.searchsorted(dead, begin) :] - begin
-    parts = engine.parts([(0, codes[begin:], slots[begin:], gone)])
-    return engine.topk_parts(parts, Q[None], k, n_threads, mask)
-
-
-def _scanned_radius(
-    Q: np.ndarray, codes: np.ndarray, radius: int, among: Among, n_threads: int
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """`radius` that reads every code."""
-    mask, slots, dead, begin = among
-    if slots is None:
-        rows = None if mask is None else np.flatnonzero(mask)
-        return engine.radius(Q, codes, radius, rows, n_threads)
-    offsets, far, rows = engine.radius(Q, codes[begin:], radius, None, n_threads)
-    found = slots[begin:][rows].astype(np.int64)
-    keep = np.ones(len(rows), bool) if dead is None else ~np.isin(rows + begin, dead)
-    if mask is not None:
-        keep &= found < len(mask)
-        keep[keep] = mask[found[keep]] != 0
-    counted = np.concatenate([[0], np.cumsum(keep)])
-    return counted[offsets], far[keep], found[keep]
+def _completed(
+    found: tuple[np.ndarray, np.ndarray, np.ndarray],
+    among: Among,
+    scan: Callable[[slice | np.ndarray], Scanned],
+) -> TopK:
+    """What was looked up, with the queries that were given up, or have found too few, scanned."""
+    far, rows, counts = found
+    k = far.shape[1]
+    where = rows if among.slots is None else among.slots[rows].astype(np.int64)
+    if min(counts.tolist()) < k:
+        if len(far) == 1:
+            return TopK(*scan(ALL))
+        left = np.flatnonzero(counts < k)
+        others = scan(left)
+        if others[0].shape[1] < k:  # fewer are marked, so no query has found k
+            return TopK(*others)
+        far[left], where[left] = others
+    return TopK(far, where)
 
 
 def _joined(

@@ -2,25 +2,30 @@
 
 from __future__ import annotations
 
+import secrets
 from ctypes import POINTER, Structure, addressof, byref, c_double, c_int, c_int64, c_uint64, c_void_p
 from typing import Any
 
 import numpy as np
 
 from hashstream.hamming import _kernel
+from hashstream.hamming._substrings import LONGEST_OTHERS, LONGEST_TAG, Substring
 from hashstream.hamming._types import Among
 
 lib: Any = _kernel.lib
-WORDS = 4
+WORDS, LAST = 4, 1 << 31  # known to hamming_multi.h
 NOTHING = np.empty(0, np.uint32)
+GIVEN_UP = -1  # known to hamming_multi.h
+
+Found = tuple[np.ndarray, np.ndarray, np.ndarray]
 
 
 class _Table(Structure):
     """`table` of hamming_multi.h, field by field."""
 
     _fields_ = (
-        ("n_bits", c_int64),
-        *((name, c_void_p) for name in ("parts", "starts", "entries")),
+        *((name, c_int64) for name in ("length", "n_bits", "n_tag_bits", "shift")),
+        *((name, c_void_p) for name in ("bits", "parts", "starts", "entries", "tags", "others")),
         ("mask", c_uint64 * WORDS),
     )
 
@@ -29,7 +34,7 @@ class _Multi(Structure):
     """`multi` of hamming_multi.h, field by field."""
 
     _fields_ = (
-        *((name, c_void_p) for name in ("codes", "next", "first")),
+        *((name, c_void_p) for name in ("codes", "members")),
         *((name, c_int64) for name in ("n_codes", "n_entries", "width", "n_tables")),
         ("tables", POINTER(_Table)),
     )
@@ -37,10 +42,11 @@ class _Multi(Structure):
 
 if lib is not None:
     for name, result, *arguments in (
-        ("multi_link", c_int64, c_void_p),
-        ("multi_fill", None, c_void_p, c_int64),
-        ("multi_topk", c_int, *[c_void_p] * 3, c_int64, c_double, *[c_void_p] * 4),
-        ("multi_radius", c_int, *[c_void_p] * 3, c_int64, c_double, *[c_void_p] * 3),
+        ("multi_group", c_int64, c_void_p, c_uint64),
+        ("multi_fill", c_int, c_void_p, c_int64),
+        ("multi_topk", c_int, *[c_void_p] * 2, c_int64, c_double, *[c_void_p] * 3),
+        ("multi_radius", c_int, *[c_void_p] * 2, c_int64, c_double, *[c_void_p] * 2),
+        ("multi_weighted", c_int, *[c_void_p] * 2, *[c_int64] * 2, c_double, *[c_void_p] * 3),
         ("multi_take", None, *[c_void_p] * 2, c_int64, *[c_void_p] * 2),
     ):
         function = getattr(lib, f"hs_{name}")
@@ -48,12 +54,45 @@ if lib is not None:
 
 
 class _Filter(Structure):
-    """`filter` of hamming_multi.c, field by field."""
+    """`filter` of hamming_multi.h, field by field."""
 
     _fields_ = (
         *((name, c_void_p) for name in ("marks", "slots", "dead")),
         *((name, c_int64) for name in ("n_marks", "n_dead", "begin")),
     )
+
+
+class _Asked(Structure):
+    """`asked` of hamming_multi.h, field by field."""
+
+    _fields_ = (
+        *((name, c_void_p) for name in ("filter", "codes", "queries")),
+        *((name, c_int64) for name in ("n_queries", "n_threads", "portable")),
+    )
+
+
+class Place:
+    """Codes (n, width), C-contiguous, and their address: to ask for it takes longer than to look a code up."""
+
+    def __init__(self, codes: np.ndarray) -> None:
+        self.codes, self.address = codes, codes.ctypes.data
+
+
+class Asked:
+    """Queries, or their real values, for codes, of which some may be found: all that outlives a call of the kernel."""
+
+    def __init__(self, place: Place, queries: np.ndarray, among: Among, n_threads: int) -> None:
+        self.queries, self.place, self.among = queries, place, among
+        self._filter = NO_FILTER if among is EVERY else _filter(among)
+        self._asked = _Asked(
+            addressof(self._filter),
+            place.address,
+            queries.ctypes.data,
+            len(queries),
+            n_threads,
+            _kernel.portable,
+        )
+        self.address = addressof(self._asked)
 
 
 def _filter(among: Among) -> _Filter:
@@ -65,93 +104,98 @@ def _filter(among: Among) -> _Filter:
     return _Filter(mask[0], slots[0], dead[0], mask[1], dead[1], among.begin)
 
 
+EVERY = Among()
+NO_FILTER = _filter(EVERY)
+
+
 class Tables:
-    """The tables of all substrings, and the links between equal codes.
+    """The tables of all substrings, and which rows have equal codes.
 
     codes : (n, width). They are not kept: each search is given them again, wherever they lie by then.
-    distinct : rows that have no equal one before them.
+    distinct : how many of them differ from one another.
     """
 
     def __init__(self, codes: np.ndarray) -> None:
         n, width = codes.shape
-        self._next = np.zeros(n, np.uint32)
-        self._first = np.empty(n, np.uint32)
+        self._members = np.empty(n, np.uint32)
         self._arrays: list[np.ndarray] = []
-        self._multi = _Multi(
-            codes.ctypes.data, self._next.ctypes.data, self._first.ctypes.data, n, n, width, 0
-        )
-        self.distinct = int(lib.hs_multi_link(byref(self._multi)))
+        self._multi = _Multi(codes.ctypes.data, self._members.ctypes.data, n, n, width, 0)
+        self.distinct = int(lib.hs_multi_group(byref(self._multi), secrets.randbits(64)))
         _raise_if(self.distinct < 0)
 
-    def fill(self, codes: np.ndarray, groups: list[np.ndarray], *, linked: bool) -> None:
-        """Enter the codes into a table for each group of bits. linked : whether only distinct ones are entered."""
+    def first_rows(self, positions: np.ndarray) -> np.ndarray:
+        """The rows at these positions among all, those with equal codes together, that are the first of their code."""
+        first = (positions == 0) | (self._members[positions - 1] >= LAST)
+        rows: np.ndarray = self._members[positions[first]] & (LAST - 1)
+        return rows
+
+    def fill(self, codes: np.ndarray, substrings: list[Substring], *, linked: bool) -> None:
+        """Enter the codes into a table for each substring. linked : whether equal ones are entered once."""
         multi, width = self._multi, codes.shape[1]
         if not linked:
-            self._next = self._first = NOTHING
-            multi.next = multi.first = None
+            self._members, multi.members = NOTHING, None
         n = multi.n_entries = self.distinct if linked else len(codes)
-        tables = (_Table * len(groups))()
-        for table, bits in zip(tables, groups, strict=True):
-            parts, mask = _extraction(bits, width)
-            starts, entries = np.zeros((1 << len(bits)) + 1, np.uint32), np.empty(n, np.uint32)
-            self._arrays += [parts, starts, entries]
-            addresses = (array.ctypes.data for array in (parts, starts, entries))
-            table.n_bits, (table.parts, table.starts, table.entries) = len(bits), addresses
+        tables = (_Table * len(substrings))()
+        for table, substring in zip(tables, substrings, strict=True):
+            bits, places, tag, others = substring
+            parts, mask = _extraction(substring, width)
+            arrays = {
+                "bits": bits.astype(np.int32),
+                "parts": parts,
+                "starts": np.zeros((1 << places) + 1, np.uint32),
+                "entries": np.empty(n, np.uint32),
+                "tags": np.empty(n if tag else 0, np.uint8),
+                "others": np.empty(n if len(others) else 0, np.uint16),
+            }
+            for name, array in arrays.items():
+                setattr(table, name, array.ctypes.data if array.size else None)
+            self._arrays += arrays.values()
+            table.length, table.n_bits, table.n_tag_bits = len(bits), places, tag
+            table.shift = _shift(substring)
             table.mask[:] = mask.tolist()
-        multi.n_tables, multi.tables = len(groups), tables
-        for at in range(len(groups)):
-            lib.hs_multi_fill(byref(multi), at)
-        self._first = NOTHING
-        multi.codes = multi.first = None
+        multi.n_tables, multi.tables = len(substrings), tables
+        for at in range(len(substrings)):
+            _raise_if(lib.hs_multi_fill(byref(multi), at))
+        multi.codes = None
         self._tables = tables  # keeps them alive
+        self._address = addressof(multi)
 
     @property
     def nbytes(self) -> int:
-        return self._next.nbytes + sum(array.nbytes for array in self._arrays)
+        return self._members.nbytes + sum(array.nbytes for array in self._arrays)
 
-    def topk(
-        self, codes: np.ndarray, queries: np.ndarray, k: int, among: Among, budget: float, n_threads: int
-    ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-        """Distances and rows (q, k), how many of these were found, and which queries were finished within the budget,
-        in ns."""
-        q, known = len(queries), _filter(among)
-        far, where = np.empty((q, k), np.uint16), np.zeros((q, k), np.int64)
-        counts, done = np.zeros(q, np.int64), np.zeros(q, np.bool_)
-        problem = _kernel.problem_of(queries, codes, n_threads)
-        failed = lib.hs_multi_topk(
-            addressof(problem), addressof(self._multi), addressof(known), k, budget, far.ctypes.data,
-            where.ctypes.data, counts.ctypes.data, done.ctypes.data,
-        )  # fmt: skip
-        _raise_if(failed)
-        return far, where, counts, done
+    def topk(self, asked: Asked, k: int, budget: float) -> Found:
+        """Distances and rows (q, k), and how many of these were found, or GIVEN_UP where the budget, in ns, did not
+        suffice."""
+        q = len(asked.queries)
+        far, where, counts = np.empty((q, k), np.uint16), np.zeros((q, k), np.int64), np.empty(q, np.int64)
+        out = far.ctypes.data, where.ctypes.data, counts.ctypes.data
+        _raise_if(lib.hs_multi_topk(self._address, asked.address, k, budget, *out))
+        return far, where, counts
 
-    def radius(
-        self,
-        codes: np.ndarray,
-        queries: np.ndarray,
-        radius: int,
-        among: Among,
-        budget: float,
-        n_threads: int,
-    ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-        """Distances and rows of all that were found, how many these are by query, and which queries were finished."""
-        q, known = len(queries), _filter(among)
-        found = (c_void_p * q)()
-        counts, done = np.zeros(q, np.int64), np.zeros(q, np.bool_)
-        problem = _kernel.problem_of(queries, codes, n_threads)
-        failed = lib.hs_multi_radius(
-            addressof(problem), addressof(self._multi), addressof(known), radius, budget, found,
-            counts.ctypes.data, done.ctypes.data,
-        )  # fmt: skip
+    def weighted(self, asked: Asked, k: int, budget: float) -> Found:
+        """As `topk`, for C-contiguous float64 values (q, r): costs float64 instead of distances."""
+        q, r = asked.queries.shape
+        far, where, counts = np.empty((q, k)), np.zeros((q, k), np.int64), np.empty(q, np.int64)
+        out = far.ctypes.data, where.ctypes.data, counts.ctypes.data
+        _raise_if(lib.hs_multi_weighted(self._address, asked.address, r, k, budget, *out))
+        return far, where, counts
+
+    def radius(self, asked: Asked, radius: int, budget: float) -> Found:
+        """Distances and rows of all that were found, and how many these are by query, or GIVEN_UP."""
+        q = len(asked.queries)
+        found, counts = (c_void_p * q)(), np.empty(q, np.int64)
+        address = counts.ctypes.data
+        failed = lib.hs_multi_radius(self._address, asked.address, radius, budget, found, address)
         try:
-            total = 0 if failed else int(counts.sum())
+            total = 0 if failed else sum(count for count in counts.tolist() if count > 0)
             far, where = np.empty(total, np.uint16), np.empty(total, np.int64)
         except MemoryError:
             failed = True
         out = (None, None) if failed else (far.ctypes.data, where.ctypes.data)
-        lib.hs_multi_take(found, counts.ctypes.data, q, *out)
+        lib.hs_multi_take(found, address, q, *out)
         _raise_if(failed)
-        return far, where, counts, done
+        return far, where, counts
 
 
 def _raise_if(failed: object) -> None:
@@ -159,12 +203,20 @@ def _raise_if(failed: object) -> None:
         raise MemoryError("a multi-index ran out of memory")
 
 
-def _extraction(bits: np.ndarray, width: int) -> tuple[np.ndarray, np.ndarray]:
-    """The parts (width, 256) that bytes add to the value of a substring, and its bits as words."""
+def _shift(substring: Substring) -> int:
+    """The bits of a value that are below those that are kept with an entry."""
+    return 32 - (LONGEST_OTHERS if len(substring.others) else LONGEST_TAG)
+
+
+def _extraction(substring: Substring, width: int) -> tuple[np.ndarray, np.ndarray]:
+    """What each value of each byte adds to the value of a substring, (width, 256); and its bits as words."""
+    bits, places, tag, others = substring
     values = np.unpackbits(np.arange(256, dtype=np.uint8)[:, None], axis=1).astype(np.uint32)
     parts = np.zeros((width, 256), np.uint32)
     mask = np.zeros(64 * WORDS, np.uint8)
-    for place, bit in enumerate(bits.tolist()):
-        parts[bit // 8] |= values[:, bit % 8] << np.uint32(place)
-        mask[bit] = 1
+    mask[bits] = 1
+    kept = np.concatenate([bits[places : places + tag], others])
+    for first, some in ((0, bits[:places]), (_shift(substring), kept)):
+        for at, bit in enumerate(some.tolist()):
+            parts[bit // 8] |= values[:, bit % 8] << np.uint32(first + at)
     return parts, np.packbits(mask).view(np.uint64)

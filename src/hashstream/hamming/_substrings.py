@@ -1,6 +1,6 @@
-"""The substrings of a multi-index: how many, and which bits each one has.
+"""The substrings of a multi-index: how many, which bits each one has, and what becomes of these.
 
-Few long substrings mean many values to look up, many short ones mean many codes to compare. What is best depends on how
+Few long substrings mean many places to look up, many short ones mean many codes to compare. What is best depends on how
 far away the nearest codes are, and on how evenly the values of substrings occur; both are estimated on samples of the
 codes. Bits that are correlated go to different substrings: together in one they would tell less.
 """
@@ -8,60 +8,91 @@ codes. Bits that are correlated go to different substrings: together in one they
 from __future__ import annotations
 
 from math import comb
+from typing import NamedTuple
 
 import numpy as np
 
-__all__ = ["choose_substrings"]
+__all__ = ["CODE", "Substring", "choose_substrings"]
 
-LONGEST = 24
-"""Bits of a substring: its table has 2^24 places then."""
+LONGEST, LONGEST_TAG, LONGEST_OTHERS = 24, 8, 16
+"""Bits that number a place, that are kept with an entry, and that are kept where they are all others; known to
+hamming_multi.h."""
 MOST = 16
-"""Substrings."""
-PLACES, PLACES_PER_CODE = 1 << 20, 8
-"""Bytes of all tables' places: so many, or so many per distinct code where that is more."""
-PROBE, ENTRY = 10.0, 10.0
-"""Costs in ns of looking up a value, and of comparing a code; known to hamming_multi.c."""
+"""Substrings; known to hamming_multi.h."""
+PLACES = 1 << 20
+"""Bytes that the places of all tables may take, however few codes there are."""
+PLACE, TAG, CODE = 30.0, 2.0, 16.0
+"""Costs in ns: of looking up a place, of comparing the tag of an entry, and of comparing a code; known to
+hamming_multi.h."""
 
-QUERIES, SAMPLE = 64, 16_384
+
+class Substring(NamedTuple):
+    """Bits of a code: the first `places` of them number a place in a table, the next `tag` are kept with each entry.
+    others : all other bits of a short code, which are kept instead; or none."""
+
+    bits: np.ndarray
+    places: int
+    tag: int
+    others: np.ndarray
 
 
 def choose_substrings(
-    codes: np.ndarray, n_bits: int, radius: float, distinct: int, *, seed: int = 0
-) -> list[np.ndarray]:
-    """The bits of each substring; nothing where the codes are too few for their length.
+    queries: np.ndarray,
+    others: np.ndarray,
+    radii: np.ndarray,
+    *,
+    n_entries: int,
+    room: float,
+    most: float,
+) -> list[Substring]:
+    """The substrings that cost least; none where the codes are too few for their length.
 
-    codes : (n, width), some of them at least. radius : how far away the nearest codes are, typically. distinct : their
-    number.
+    queries, others : (q, r) and (n, r) bits of some codes, the latter all different. radii : how far away the nearest
+    codes of some queries are. n_entries : codes that are entered into each table. room : bytes that all tables may
+    take. most : the cost in ns at which a query is given up.
     """
-    rng = np.random.default_rng(seed)
-    rows = rng.choice(len(codes), min(len(codes), SAMPLE + QUERIES), replace=False)
-    bits = np.unpackbits(codes[rows], axis=1)[:, :n_bits]
-    best: list[np.ndarray] = []
+    n_bits = others.shape[1]
+    best: list[Substring] = []
     least = np.inf
-    fewest, most = -(-n_bits // LONGEST), min(MOST, n_bits)
-    while fewest <= most and place_bytes(n_bits, fewest) > max(PLACES, PLACES_PER_CODE * distinct):
-        fewest += 1
-    usual = min(most, round(n_bits / max(4.0, np.log2(max(2, distinct)))))
-    for m in range(max(fewest, usual - 1), min(most, max(fewest, usual + 1)) + 1):
-        groups = spread(bits, m)
-        cost = estimated(bits, groups, radius, distinct)
-        if cost < least:
-            best, least = groups, cost
-    return best
+    for m in range(-(-n_bits // 64), min(MOST, -(-n_bits // 10)) + 1):
+        groups = spread(others, m)
+        longest = most_places(n_bits, m, n_entries, room)
+        for places in range(longest, max(0, longest - 5), -2):
+            found = [divided(group, places, n_bits) for group in groups]
+            cost = estimated(queries, others, found, n_entries)[radii]
+            mean = float(np.minimum(cost, most).mean())
+            if mean < least:
+                best, least = found, mean
+    return best if least < most else []
 
 
-def place_bytes(n_bits: int, m: int) -> int:
-    """The memory of the places of m tables: 4 bytes for each value of a substring."""
-    longer = n_bits % m
-    return ((2 * longer + m - longer) << (n_bits // m)) * 4
+def most_places(n_bits: int, m: int, n_entries: int, room: float) -> int:
+    """How many bits of each of m substrings can number a place; 0 where there is no room for their tables."""
+    length = -(-n_bits // m)
+    for places in range(min(LONGEST, length), 0, -1):
+        kept = 1 if places < length else 2 if 0 < n_bits - n_bits // m <= LONGEST_OTHERS else 0
+        left = room - m * n_entries * (4 + kept)
+        if left >= 0 and (m * 4) << places <= max(PLACES, left):
+            return places
+    return 0
+
+
+def divided(group: np.ndarray, places: int, n_bits: int) -> Substring:
+    """What becomes of the bits of a substring, of which so many number a place."""
+    places = min(places, len(group))
+    tag = min(LONGEST_TAG, len(group) - places)
+    keep = not tag and places <= 32 - LONGEST_OTHERS and n_bits - len(group) <= LONGEST_OTHERS
+    others = np.setdiff1d(np.arange(n_bits), group) if keep else np.empty(0, int)
+    return Substring(group, places, tag, others)
 
 
 def spread(bits: np.ndarray, m: int) -> list[np.ndarray]:
-    """Divide bits (n, r) into m groups of nearly equal size, so that correlated ones are in different groups."""
+    """Divide bits (n, r) into m groups of nearly equal size, the longest first, so that correlated ones are in
+    different groups; those that tell most come first in each."""
     r = bits.shape[1]
-    centred = bits - bits.mean(axis=0)
+    centred = bits - bits.mean(axis=0, dtype=np.float32)
     scale = np.sqrt((centred**2).sum(axis=0))
-    centred /= np.where(scale > 0, scale, 1.0)
+    centred /= np.where(scale > 0, scale, 1)
     alike = np.abs(centred.T @ centred)
     np.fill_diagonal(alike, 0.0)
     room = [len(part) for part in np.array_split(np.arange(r), m)]
@@ -72,22 +103,37 @@ def spread(bits: np.ndarray, m: int) -> list[np.ndarray]:
         at = min(open_ones, key=lambda group: (shared[group, bit], len(groups[group])))
         groups[at].append(bit)
         shared[at] += alike[bit]
-    return [np.array(sorted(group)) for group in groups]
+    return [np.array(sorted(group, key=lambda bit: -scale[bit])) for group in groups]
 
 
-def estimated(bits: np.ndarray, groups: list[np.ndarray], radius: float, distinct: int) -> float:
-    """The time in ns that a search up to a radius takes, typically: of the first rows as queries among the others."""
-    queries, others = bits[:QUERIES].astype(np.float32), bits[QUERIES:].astype(np.float32)
-    if not len(others):
-        return 0.0
-    share = distinct / len(others)
-    total = 0.0
-    for at, group in enumerate(groups):
-        a, b = queries[:, group], others[:, group]
-        far = a.sum(axis=1)[:, None] + b.sum(axis=1)[None, :] - 2 * (a @ b.T)
-        met = np.bincount(np.rint(far).astype(np.int64).ravel(), minlength=len(group) + 1) / len(queries)
-        for flips in range(len(group) + 1):
-            if flips * len(groups) + at > radius:
-                break
-            total += PROBE * comb(len(group), flips) + ENTRY * share * float(met[flips])
-    return total
+def estimated(
+    queries: np.ndarray, others: np.ndarray, substrings: list[Substring], n_entries: int
+) -> np.ndarray:
+    """The cost in ns of a search up to each radius, on average over the queries; (r + 1,)."""
+    steps = []
+    for bits, places, tag, rest in substrings:
+        seen, unseen = places + tag, len(bits) - places - tag
+        far = distances(queries[:, bits[:places]], others[:, bits[:places]])
+        tags = distances(queries[:, bits[places:seen]], others[:, bits[places:seen]])
+        counts = np.bincount((far * (tag + 1) + tags).ravel(), minlength=(places + 1) * (tag + 1))
+        met = counts.reshape(places + 1, tag + 1) * (n_entries / len(others) / len(queries))
+        i, t = np.indices(met.shape)
+        for flips in range(len(bits) + 1):
+            read = (i <= flips) & (i >= flips - tag - unseen)
+            compared = (i + t <= flips) & (i + t >= flips - unseen)
+            looked_up = sum(
+                comb(places, n) for n in range(max(0, flips - tag - unseen), min(flips, places) + 1)
+            )
+            cost = PLACE * looked_up + (CODE * met[compared].sum() if not len(rest) else 0.0)
+            cost += TAG * met[read].sum() if tag or len(rest) else 0.0
+            steps.append((flips, cost))
+    steps.sort(key=lambda step: step[0])
+    return np.cumsum([cost for _, cost in steps])
+
+
+def distances(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """Hamming distances (n, m) of bits (n, r) and (m, r)."""
+    a, b = a.astype(np.float32), b.astype(np.float32)
+    far = a.sum(axis=1)[:, None] + b.sum(axis=1)[None, :] - 2 * (a @ b.T)
+    whole: np.ndarray = np.rint(far).astype(np.int64)
+    return whole

@@ -122,31 +122,42 @@ def marked(mask: np.ndarray, most: int) -> np.ndarray | None:
 
 
 def weighted(
-    queries: np.ndarray,
-    codes: np.ndarray,
-    costs: np.ndarray,
-    order: np.ndarray,
-    sums: np.ndarray,
-    k: int,
-    rows: np.ndarray | None,
-    n_threads: int,
+    values: np.ndarray, codes: np.ndarray, k: int, rows: np.ndarray | None, n_threads: int
 ) -> tuple[np.ndarray, np.ndarray]:
     allowed = codes if rows is None else codes[rows]
     k = min(k, len(allowed))
-    far, where = np.empty((len(queries), k)), np.empty((len(queries), k), np.int64)
+    far, where = np.empty((len(values), k)), np.empty((len(values), k), np.int64)
     total = np.empty(len(allowed))
-    for i in range(len(queries)):
+    for i in range(len(values)):
+        costs = byte_costs(values[i])
         for start in range(0, len(allowed), BLOCK):  # so that the costs stay in the cache
             block, sums = allowed[start : start + BLOCK], total[start : start + BLOCK]
-            np.take(costs[i, 0], block[:, 0], out=sums)
+            np.take(costs[0], block[:, 0], out=sums)
             for j in range(1, block.shape[1]):
-                sums += costs[i, j][block[:, j]]
+                sums += costs[j][block[:, j]]
         within = np.arange(len(allowed))
         if k < len(allowed):
             within = np.flatnonzero(total <= np.partition(total, k - 1)[k - 1]) if k else within[:0]
         best = within[np.argsort(total[within], kind="stable")[:k]]
         far[i], where[i] = total[best], best
     return far, where if rows is None else rows[where]
+
+
+def byte_costs(values: np.ndarray) -> np.ndarray:
+    """Cost of every value of every byte of a code: (width, 256) float64 from values (n_bits,).
+
+    Padding bits of the last byte cost nothing.
+    """
+    n_bits = len(values)
+    width = -(-n_bits // 8)
+    by_bit = np.zeros((8 * width, 2))
+    by_bit[:n_bits, 0] = np.where(values > 0, values, 0)  # cost of a bit that is 0
+    by_bit[:n_bits, 1] = np.where(values > 0, 0, -values)
+    cost = by_bit.reshape(width, 8, 2)
+    table: np.ndarray = cost[:, 0]
+    for bit in range(1, 8):
+        table = (table[..., None] + cost[:, bit, None]).reshape(width, -1)
+    return table
 
 
 def pack_signs(values: np.ndarray, codes: np.ndarray) -> bool:

@@ -126,16 +126,20 @@ class ExactScan:
             return np.empty((len(Q), 0)), np.empty((len(Q), 0), np.int64)
         sources = {version: version if compare == "like" else view.newest for version in view.versions}
         values = {version: query_values(view.encoders[version], Q) for version in set(sources.values())}
-        found = []
+        found = self._cheapest(view, {v: values[sources[v]] for v in sources}, k, left, n_threads)
+        return nearest(list(found), k)
+
+    def _cheapest(
+        self,
+        view: View,
+        values: dict[int, np.ndarray],
+        k: int,
+        left: Matching | None,
+        n_threads: int | None,
+    ) -> Iterator[Found]:
+        """The k items that cost each query least, part by part. values : of the queries, by version."""
         for part in view.parts:
-            codes, slots, dead = part.arrays()
-            subset = None if not len(dead) else np.delete(np.arange(len(codes)), dead)
-            if left is not None:
-                subset = left.rows(part)
-            of_query = values[sources[part.version]]
-            far, rows = hamming.weighted_topk(of_query, codes, k, subset=subset, n_threads=n_threads)
-            found.append((far, slots[rows].astype(np.int64)))
-        return nearest(found, k)
+            yield scanned_costs(part, values[part.version], k, left, n_threads)
 
     def _among(self, matching: Matching | None) -> tuple[View, Matching | None]:
         """The view to search, and the filter that it still has to pass, if any."""
@@ -190,6 +194,22 @@ class IndexedSearch(ExactScan):
         for part in rest:
             yield scanned_radius(part, queries[part.version], radius, mask, n_threads)
 
+    def _cheapest(
+        self,
+        view: View,
+        values: dict[int, np.ndarray],
+        k: int,
+        left: Matching | None,
+        n_threads: int | None,
+    ) -> Iterator[Found]:
+        covered, rest = divided(view, len(next(iter(values.values()), ())))
+        mask = None if left is None else left.mask
+        for one in covered:
+            of_version, among = values[one.part.version], one.among(mask)
+            yield one.index().weighted_topk(of_version, k, among=among, n_threads=n_threads)
+        for part in rest:
+            yield scanned_costs(part, values[part.version], k, left, n_threads)
+
 
 def divided(view: View, queries: int) -> tuple[list[Covered], list[Part]]:
     """The rows of a view that multi-indexes cover, and those that are scanned; so many queries ask for both."""
@@ -227,6 +247,18 @@ def scanned_radius(
         keep &= found < len(mask)
         keep[keep] = mask[found[keep]]
     return np.concatenate([[0], np.cumsum(keep)])[offsets], far[keep], found[keep]
+
+
+def scanned_costs(
+    part: Part, values: np.ndarray, k: int, left: Matching | None, n_threads: int | None
+) -> Found:
+    """The items of a part that cost each query least: costs and slots. left : a filter that they have to pass."""
+    codes, slots, dead = part.arrays()
+    subset = None if not len(dead) else np.delete(np.arange(len(codes)), dead)
+    if left is not None:
+        subset = left.rows(part)
+    far, rows = hamming.weighted_topk(values, codes, k, subset=subset, n_threads=n_threads)
+    return far, slots[rows].astype(np.int64)
 
 
 def few_codes(view: View, Q: np.ndarray, compare: Compare) -> np.ndarray:
