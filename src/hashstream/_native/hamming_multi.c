@@ -95,7 +95,7 @@ static int64_t first_flips(const table *t, int64_t f)
 }
 
 /* One step. Returns 0 where the budget, or memory, does not suffice. */
-static int step(search *s, int64_t which, const uint8_t *query, int portable)
+static int step(search *s, int64_t which, const uint8_t *query)
 {
     const table *t = s->index->tables + which;
     const uint32_t value = value_of(t, query, s->index->width);
@@ -117,13 +117,7 @@ static int step(search *s, int64_t which, const uint8_t *query, int portable)
     if ((s->left -= (t->tags || t->others ? TAG : 0) * entries) < 0)
         return 0;
     const double before = s->left;
-#ifdef HS_X86
-    if (!portable && hs_has_avx2())
-        visit_avx2(s, value >> t->shift, which, flips);
-    else
-#endif
-        visit_portable(s, value >> t->shift, which, flips);
-    (void)portable;
+    s->visit(s, value >> t->shift, which, flips);
     s->searched[which] = flips;
     const int64_t most = flips + 1 <= t->n_bits ? flips + 1 : t->n_bits;
     s->next[which] = PLACE * choose(t->n_bits, most) + GROWTH * (before - s->left + TAG * entries);
@@ -131,7 +125,7 @@ static int step(search *s, int64_t which, const uint8_t *query, int portable)
 }
 
 /* Search for one query. Returns whether it was finished within its budget. */
-static int run_search(search *s, const uint8_t *query, int portable)
+static int run_search(search *s, const uint8_t *query)
 {
     const multi *index = s->index;
     load_code(query, index->width, s->words, s->query);
@@ -141,14 +135,15 @@ static int run_search(search *s, const uint8_t *query, int portable)
     }
     int64_t met = 0; /* all codes nearer than this have been met */
     int64_t nearer = 0; /* found among these */
-    while (s->k ? nearer < s->k : met <= (int64_t)s->far) {
+    const int64_t last = s->k ? 8 * index->width : (int64_t)s->far;
+    while (met <= last && (!s->k || nearer < s->k)) {
         int64_t which = -1;
         for (int64_t i = 0; i < index->n_tables; i++)
             if (s->searched[i] < index->tables[i].length && (which < 0 || s->next[i] < s->next[which]))
                 which = i;
         if (which < 0)
             break;
-        if (!step(s, which, query, portable))
+        if (!step(s, which, query))
             return 0;
         nearer += s->count[met++];
     }
@@ -178,6 +173,7 @@ static int work_multi(const plan *w, int64_t q0, int64_t q1, int64_t c0, int64_t
     const int64_t bins = 8 * p->width + 1;
     (void)c0, (void)c1, (void)job;
     search s = {.index = m->index, .codes = p->codes, .filter = m->filter, .words = (p->width + 7) / 8, .k = m->k};
+    search_choose(&s, p->portable != 0);
     s.ranges_room = 64;
     s.ranges = malloc((size_t)s.ranges_room * sizeof *s.ranges);
     s.room = 2 * m->k + 256;
@@ -190,7 +186,7 @@ static int work_multi(const plan *w, int64_t q0, int64_t q1, int64_t c0, int64_t
         s.far = (unsigned)(m->k ? bins - 1 : m->radius);
         s.worst = ~(uint64_t)0;
         s.left = m->budget;
-        if (!run_search(&s, p->queries + q * p->width, p->portable != 0))
+        if (!run_search(&s, p->queries + q * p->width))
             continue;
         m->counts[q] = s.n_found;
         if (m->k) {

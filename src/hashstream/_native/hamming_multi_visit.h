@@ -21,7 +21,10 @@ typedef struct {
 } range;
 
 /* What the search of one query needs; reused from query to query. */
-typedef struct {
+typedef struct search search;
+struct search {
+    void (*visit)(search *s, uint32_t kept, int64_t which, int64_t flips);
+    void (*compare)(search *s, int64_t which, int64_t flips);
     const multi *index;
     const uint8_t *codes;
     const filter *filter;
@@ -42,7 +45,7 @@ typedef struct {
     int64_t *count;   /* (bins) found at each distance */
     double left;      /* of the budget */
     int failed;
-} search;
+};
 
 static int by_word(const void *a, const void *b)
 {
@@ -154,31 +157,47 @@ HS_INLINE void compare_batch(search *s, int64_t which, int64_t flips, int64_t wi
     s->n_batch = 0;
 }
 
-HS_INLINE void into_batch(search *s, uint32_t entry, int64_t which, int64_t flips, int64_t width)
+#define DEFINE_COMPARE(NAME, ATTRIBUTES)                                                                               \
+    ATTRIBUTES static void NAME(search *s, int64_t which, int64_t flips)                                               \
+    {                                                                                                                  \
+        switch (s->index->width) { /* the usual widths as constants */                                                 \
+        case 4: compare_batch(s, which, flips, 4); break;                                                              \
+        case 8: compare_batch(s, which, flips, 8); break;                                                              \
+        case 16: compare_batch(s, which, flips, 16); break;                                                            \
+        default: compare_batch(s, which, flips, s->index->width);                                                      \
+        }                                                                                                              \
+    }
+
+DEFINE_COMPARE(compare_portable, )
+#ifdef HS_X86
+DEFINE_COMPARE(compare_popcnt, HS_AVX2)
+#endif
+
+HS_INLINE void into_batch(search *s, uint32_t entry, int64_t which, int64_t flips)
 {
     if (s->index->members)
         PREFETCH(s->index->members + entry);
     else
-        PREFETCH(s->codes + entry * width);
+        PREFETCH(s->codes + entry * s->index->width);
     s->batch[s->n_batch++] = entry;
     if (s->n_batch == BATCH)
-        compare_batch(s, which, flips, width);
+        s->compare(s, which, flips);
 }
 
 /* The entries of a range whose tags differ from the query's in `least` to `most` bits. */
 HS_INLINE void compare_tags(search *s, const table *t, range r, uint8_t tag, unsigned least, unsigned most,
-                            int64_t which, int64_t flips, int64_t width)
+                            int64_t which, int64_t flips)
 {
     for (uint32_t e = r.begin; e < r.end && s->left >= 0; e++) {
         const unsigned differ = POPCOUNT((unsigned)(t->tags[e] ^ tag));
         if (differ >= least && differ <= most)
-            into_batch(s, t->entries[e], which, flips, width);
+            into_batch(s, t->entries[e], which, flips);
     }
 }
 
 #ifdef HS_X86
 HS_AVX2 HS_INLINE void compare_tags_avx2(search *s, const table *t, range r, uint8_t tag, unsigned least,
-                                         unsigned most, int64_t which, int64_t flips, int64_t width)
+                                         unsigned most, int64_t which, int64_t flips)
 {
     const __m256i wanted = _mm256_set1_epi8((char)tag);
     const __m256i above = _mm256_set1_epi8((char)(least - 1)), below = _mm256_set1_epi8((char)(most + 1));
@@ -188,24 +207,23 @@ HS_AVX2 HS_INLINE void compare_tags_avx2(search *s, const table *t, range r, uin
         uint32_t good = (uint32_t)_mm256_movemask_epi8(
             _mm256_and_si256(_mm256_cmpgt_epi8(ones, above), _mm256_cmpgt_epi8(below, ones)));
         for (; good; good &= good - 1)
-            into_batch(s, t->entries[r.begin + (uint32_t)__builtin_ctz(good)], which, flips, width);
+            into_batch(s, t->entries[r.begin + (uint32_t)__builtin_ctz(good)], which, flips);
     }
-    compare_tags(s, t, r, tag, least, most, which, flips, width);
+    compare_tags(s, t, r, tag, least, most, which, flips);
 }
 #endif
 
 /* The entries of a range that differ in so few other bits that they can still enter. */
-HS_INLINE void compare_others(search *s, const table *t, range r, uint16_t others, int64_t which, int64_t flips,
-                              int64_t width)
+HS_INLINE void compare_others(search *s, const table *t, range r, uint16_t others, int64_t which, int64_t flips)
 {
     for (uint32_t e = r.begin; e < r.end && s->left >= 0; e++)
         if (flips + POPCOUNT((unsigned)(t->others[e] ^ others)) <= s->far)
-            into_batch(s, t->entries[e], which, flips, width);
+            into_batch(s, t->entries[e], which, flips);
 }
 
 #ifdef HS_X86
 HS_AVX2 HS_INLINE void compare_others_avx2(search *s, const table *t, range r, uint16_t others, int64_t which,
-                                           int64_t flips, int64_t width)
+                                           int64_t flips)
 {
     const __m256i wanted = _mm256_set1_epi16((short)others), one = _mm256_set1_epi8(1);
     for (; r.begin + 16 <= r.end && s->left >= 0; r.begin += 16) {
@@ -214,15 +232,15 @@ HS_AVX2 HS_INLINE void compare_others_avx2(search *s, const table *t, range r, u
         const __m256i beyond = _mm256_cmpgt_epi16(_mm256_maddubs_epi16(ones_avx2(x), one), far);
         uint32_t good = ~(uint32_t)_mm256_movemask_epi8(beyond) & 0x55555555u;
         for (; good; good &= good - 1)
-            into_batch(s, t->entries[r.begin + (uint32_t)__builtin_ctz(good) / 2], which, flips, width);
+            into_batch(s, t->entries[r.begin + (uint32_t)__builtin_ctz(good) / 2], which, flips);
     }
-    compare_others(s, t, r, others, which, flips, width);
+    compare_others(s, t, r, others, which, flips);
 }
 #endif
 
-/* Step `flips` of a substring: the ranges are known. */
+/* Step `flips` of a substring: the ranges are known. kept: what is kept with the entries, of the query. */
 #define DEFINE_VISIT(NAME, ATTRIBUTES, COMPARE_TAGS, COMPARE_OTHERS)                                                   \
-    ATTRIBUTES HS_INLINE void NAME##_width(search *s, uint32_t kept, int64_t which, int64_t flips, int64_t width)      \
+    ATTRIBUTES static void NAME(search *s, uint32_t kept, int64_t which, int64_t flips)                                \
     {                                                                                                                  \
         const table *t = s->index->tables + which;                                                                     \
         const int64_t unseen = t->length - t->n_bits - t->n_tag_bits; /* bits that may differ, too */                  \
@@ -230,31 +248,35 @@ HS_AVX2 HS_INLINE void compare_others_avx2(search *s, const table *t, range r, u
             const range r = s->ranges[i];                                                                              \
             const int64_t most = flips - r.flips, least = most > unseen ? most - unseen : 0;                           \
             if (t->tags)                                                                                               \
-                COMPARE_TAGS(s, t, r, (uint8_t)kept, (unsigned)least, (unsigned)(most > 8 ? 8 : most), which, flips,   \
-                             width);                                                                                   \
+                COMPARE_TAGS(s, t, r, (uint8_t)kept, (unsigned)least, (unsigned)(most > 8 ? 8 : most), which, flips);  \
             else if (t->others)                                                                                        \
-                COMPARE_OTHERS(s, t, r, (uint16_t)kept, which, flips, width);                                          \
+                COMPARE_OTHERS(s, t, r, (uint16_t)kept, which, flips);                                                 \
             else if (least == 0)                                                                                       \
                 for (uint32_t e = r.begin; e < r.end && s->left >= 0; e++)                                             \
-                    into_batch(s, t->entries[e], which, flips, width);                                                 \
+                    into_batch(s, t->entries[e], which, flips);                                                        \
         }                                                                                                              \
         if (s->left >= 0)                                                                                              \
-            compare_batch(s, which, flips, width);                                                                     \
+            s->compare(s, which, flips);                                                                               \
         s->n_batch = 0;                                                                                                \
-    }                                                                                                                  \
-    ATTRIBUTES static void NAME(search *s, uint32_t kept, int64_t which, int64_t flips)                                \
-    {                                                                                                                  \
-        switch (s->index->width) { /* the usual widths as constants */                                                 \
-        case 4: NAME##_width(s, kept, which, flips, 4); break;                                                         \
-        case 8: NAME##_width(s, kept, which, flips, 8); break;                                                         \
-        case 16: NAME##_width(s, kept, which, flips, 16); break;                                                       \
-        default: NAME##_width(s, kept, which, flips, s->index->width);                                                 \
-        }                                                                                                              \
     }
 
 DEFINE_VISIT(visit_portable, , compare_tags, compare_others)
 #ifdef HS_X86
 DEFINE_VISIT(visit_avx2, HS_AVX2, compare_tags_avx2, compare_others_avx2)
 #endif
+
+/* Choose the functions for this processor. */
+static void search_choose(search *s, int portable)
+{
+    s->visit = visit_portable;
+    s->compare = compare_portable;
+#ifdef HS_X86
+    if (!portable && hs_has_avx2()) {
+        s->visit = visit_avx2;
+        s->compare = compare_popcnt;
+    }
+#endif
+    (void)portable;
+}
 
 #endif
