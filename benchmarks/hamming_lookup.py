@@ -8,14 +8,15 @@ is timed; other engines are shown at the recall that they reach.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from rich.progress import Progress
 from rich.table import Table
+from threadpoolctl import threadpool_limits
 
 import hashstream as hs
 from benchmarks.harness import Ratio, console, duration, in_turn, show
@@ -28,29 +29,44 @@ QUERIES, K = 1000, 10
 PIECE = 50_000
 
 
-def learned(n: int, n_bits: int) -> tuple[np.ndarray, np.ndarray]:
-    """Codes (n, width) and queries (1000, width) of one stream."""
+class Codes(NamedTuple):
+    """Codes (n, width), queries (1000, width), and the real values (1000, r) whose signs these are."""
+
+    codes: np.ndarray
+    queries: np.ndarray
+    values: np.ndarray
+
+
+def learned(n: int, n_bits: int) -> Codes:
+    """Codes of one stream."""
     stream = datasets.Stream(n + TRAINED + QUERIES, D, CLASSES, spread=1.0)
     hasher = hs.FCOH(n_bits, random_state=0)
     for X, y in stream.batches(1000, begin=0, end=TRAINED):
         hasher.partial_fit(X, y)
-    codes = np.empty((n + QUERIES, -(-n_bits // 8)), np.uint8)
+    codes = np.empty((n, -(-n_bits // 8)), np.uint8)
     with Progress(console=console, transient=True) as bar:
         task = bar.add_task(f"{n:,} learned codes of {n_bits} bits", total=n)
-        for start in range(0, len(codes), PIECE):
-            stop = min(start + PIECE, len(codes))
+        for start in range(0, n, PIECE):
+            stop = min(start + PIECE, n)
             codes[start:stop] = hasher.transform(stream.rows(TRAINED + start, TRAINED + stop)[0])
             bar.update(task, completed=stop)
-    return codes[:n], codes[n:]
+    Q = stream.rows(TRAINED + n, TRAINED + n + QUERIES)[0]
+    values = hasher.decision_function(Q).astype(np.float64)
+    return Codes(codes, hasher.transform(Q), values / np.abs(values).mean(axis=1, keepdims=True))
 
 
-def uniform(n: int, n_bits: int) -> tuple[np.ndarray, np.ndarray]:
+def uniform(n: int, n_bits: int) -> Codes:
     """Random codes and queries."""
-    codes = np.random.default_rng(0).integers(0, 256, (n + QUERIES, n_bits // 8), np.uint8)
-    return codes[:n], codes[n:]
+    rng = np.random.default_rng(0)
+    codes = rng.integers(0, 256, (n, n_bits // 8), np.uint8)
+    values = rng.standard_normal((QUERIES, n_bits))
+    return Codes(codes, np.packbits(values > 0, axis=1), values)
 
 
-def one_by_one(search: Callable[[np.ndarray], object], queries: np.ndarray) -> Callable[[], object]:
+Search = Callable[[np.ndarray], object]
+
+
+def one_by_one(search: Search, queries: np.ndarray) -> Callable[[], object]:
     """Search for one query after the other."""
     each = np.split(queries, len(queries))
 
@@ -61,75 +77,77 @@ def one_by_one(search: Callable[[np.ndarray], object], queries: np.ndarray) -> C
     return run
 
 
-class Measured:
-    """The time per query of several ways to search the same codes."""
+Times = dict[str, float]
+Others = Mapping[str, Search]
+NOBODY: Others = {}
 
-    def __init__(self, codes: np.ndarray, queries: np.ndarray, quick: bool) -> None:
-        self.codes, self.queries, self.seconds = codes, queries, 1.0 if quick else 6.0
-        clock = time.process_time()
-        self.index = MultiIndex(codes)
-        self.built = time.process_time() - clock
+
+class Measured:
+    """The time per query of the ways to search the same codes, on so many threads."""
+
+    def __init__(self, data: Codes, quick: bool) -> None:
+        self.codes, self.queries, self.values = data
+        self.seconds = 0.5 if quick else 3.0
+        with threadpool_limits(1):
+            clock = time.process_time()
+            self.index = MultiIndex(self.codes)
+            self.built = time.process_time() - clock
         self._agree()
 
     def _agree(self) -> None:
-        some = self.queries[:100]
+        """Compare everything that the index gives with what the scan gives."""
+        some, values = self.queries[:100], self.values[:100]
         found, wanted = self.index.topk(some, K), hamming.topk(some, self.codes, K)
         near, all_near = self.index.radius(some, 2), hamming.radius(some, self.codes, 2)
-        for one, other in zip((*found, *near), (*wanted, *all_near), strict=True):
+        cheap, cheapest = self.index.weighted_topk(values, K), hamming.weighted_topk(values, self.codes, K)
+        for one, other in zip((*found, *near, *cheap), (*wanted, *all_near, *cheapest), strict=True):
             np.testing.assert_array_equal(one, other)
 
-    def scan(self, Q: np.ndarray) -> object:
-        return hamming.topk(Q, self.codes, K, n_threads=1)
-
-    def look_up(self, Q: np.ndarray) -> object:
-        return self.index.topk(Q, K, n_threads=1)
-
-    def single(self, others: dict[str, Callable[[np.ndarray], object]] | None = None) -> dict[str, float]:
-        """Mean seconds per query, one at a time; the index over all queries, the others over a few."""
-        few = self.queries[:: max(1, len(self.queries) // 20)]
-        sides = {
-            "scan": (one_by_one(self.scan, few), len(few)),
-            "multi-index": (one_by_one(self.look_up, self.queries), len(self.queries)),
-        }
-        for name, search in (others or {}).items():
-            sides[name] = (one_by_one(search, few), len(few))
-        taken = in_turn({name: run for name, (run, _) in sides.items()}, seconds=self.seconds, long=20.0)
-        return {name: taken[name] / count for name, (_, count) in sides.items()}
-
-    def together(self) -> dict[str, float]:
-        """Seconds per query of all of them at once."""
-        few = self.queries[:200]
-        sides: dict[str, Callable[[], object]] = {
-            "scan": partial(self.scan, few),
-            "multi-index": partial(self.look_up, self.queries),
-        }
+    def _in_turn(
+        self, scan: Search, look_up: Search, given: np.ndarray, *, alone: bool, others: Others = NOBODY
+    ) -> Times:
+        """Seconds per query. The index is asked for all queries, the others for some; alone : one by one."""
+        some = given[:: max(1, len(given) // (20 if alone else 200))]
+        asked: dict[str, tuple[Search, np.ndarray]] = {"scan": (scan, some), "multi-index": (look_up, given)}
+        asked |= {name: (search, some) for name, search in others.items()}
+        sides = {name: one_by_one(f, Q) if alone else partial(f, Q) for name, (f, Q) in asked.items()}
         taken = in_turn(sides, seconds=self.seconds, long=20.0)
-        return {"scan": taken["scan"] / len(few), "multi-index": taken["multi-index"] / len(self.queries)}
+        return {name: taken[name] / len(Q) for name, (_, Q) in asked.items()}
 
-    def within(self, radius: int) -> dict[str, float]:
-        """Seconds per query, one at a time, of all codes within a radius."""
-        few = self.queries[:20]
-        scan = partial(hamming.radius, codes=self.codes, radius=radius, n_threads=1)
-        look_up = partial(self.index.radius, radius=radius, n_threads=1)
-        sides = {"scan": one_by_one(scan, few), "multi-index": one_by_one(look_up, self.queries)}
-        taken = in_turn(sides, seconds=self.seconds, long=20.0)
-        return {"scan": taken["scan"] / len(few), "multi-index": taken["multi-index"] / len(self.queries)}
+    def topk(self, *, alone: bool = True, n_threads: int = 1, others: Others = NOBODY) -> Times:
+        scan = partial(hamming.topk, codes=self.codes, k=K, n_threads=n_threads)
+        look_up = partial(self.index.topk, k=K, n_threads=n_threads)
+        return self._in_turn(scan, look_up, self.queries, alone=alone, others=others)
 
-    def slowest(self) -> float:
-        """The time of the slowest query, each the fastest of three, over that of a scan."""
-        times = []
-        for query in np.split(self.queries, len(self.queries)):
-            each = []
-            for _ in range(3):
-                clock = time.perf_counter()
-                self.look_up(query)
-                each.append(time.perf_counter() - clock)
-            times.append(min(each))
-        scans = in_turn({"scan": partial(self.scan, self.queries[:1])}, seconds=1.0)["scan"]
-        return max(times) / scans
+    def within(self, radius: int, *, alone: bool = True, n_threads: int = 1) -> Times:
+        scan = partial(hamming.radius, codes=self.codes, radius=radius, n_threads=n_threads)
+        look_up = partial(self.index.radius, radius=radius, n_threads=n_threads)
+        return self._in_turn(scan, look_up, self.queries, alone=alone)
+
+    def weighted(self, *, alone: bool = True, n_threads: int = 1) -> Times:
+        scan = partial(hamming.weighted_topk, codes=self.codes, k=K, n_threads=n_threads)
+        look_up = partial(self.index.weighted_topk, k=K, n_threads=n_threads)
+        return self._in_turn(scan, look_up, self.values, alone=alone)
+
+    def slowest(self, queries: np.ndarray, k: int = K) -> float:
+        """The time of the slowest query over that of a scan for it, each the fastest of five calls, in turn."""
+        ratios = []
+        for query in np.split(queries, len(queries)):
+            sides = {
+                "scan": partial(hamming.topk, query, self.codes, k, n_threads=1),
+                "multi-index": partial(self.index.topk, query, k, n_threads=1),
+            }
+            taken: dict[str, list[float]] = {name: [] for name in sides}
+            for _ in range(5):
+                for name, side in sides.items():
+                    clock = time.perf_counter()
+                    side()
+                    taken[name].append(time.perf_counter() - clock)
+            ratios.append(min(taken["multi-index"]) / min(taken["scan"]))
+        return max(ratios)
 
 
-def ratio(work: str, times: dict[str, float], at_least: float | None, top: str = "scan") -> Ratio:
+def ratio(work: str, times: Times, at_least: float | None, top: str = "scan") -> Ratio:
     return Ratio(work, (top, times[top]), ("multi-index", times["multi-index"]), at_least=at_least)
 
 
@@ -139,46 +157,91 @@ def report(quick: bool, picture: Path | None = None) -> bool:
 
     faiss.omp_set_num_threads(1)
     scale = 100 if quick else 1
-    met, growth = True, {}
+    growth: dict[tuple[str, int], Times] = {}
     rows: list[Ratio] = []
-    large = 10_000_000 // scale
+    worst: list[Ratio] = []
+    pairs: list[Ratio] = []
     for make in (learned, uniform):
         for n in (100_000, 1_000_000, 10_000_000, 30_000_000):
             n //= scale
-            m = Measured(*make(n, 64), quick)
-            growth[make.__name__, n] = times = m.single(_faiss_flat(m) if n == large else None)
+            m = Measured(make(n, 64), quick)
+            large = n == 10_000_000 // scale
+            growth[make.__name__, n] = times = m.topk(others=_faiss_flat(m) if large else {})
             name = f"{make.__name__}, {n:,} x 64 bits"
-            wanted = not quick and n == large and make is learned
+            wanted = not quick and large and make is learned
             rows.append(ratio(f"{name}, top-10, one query", times, 20.0 if wanted else None))
-            if n == large:
+            if large:
                 rows.append(ratio(f"{name}, top-10, one query", times, 60.0 if wanted else None, "faiss"))
-                rows.append(ratio(f"{name}, top-10, 1,000 queries", m.together(), 7.0 if wanted else None))
+                together = m.topk(alone=False)
+                rows.append(ratio(f"{name}, top-10, 1,000 queries", together, 7.0 if wanted else None))
                 rows.append(ratio(f"{name}, radius 2", m.within(2), 100.0 if wanted else None))
-            rows.append(_worst(name, m, quick))
+                rows.append(ratio(f"{name}, real-valued queries, one", m.weighted(), None))
+                rows.append(ratio(f"{name}, real-valued queries, 1,000", m.weighted(alone=False), None))
+                pairs += two_threads(name, m, quick)
+            worst.append(_worst(f"{name}, 200 queries", m.slowest(m.queries[:200]), quick))
             _say(name, m)
             del m
     for n_bits, n, at_least in ((32, 1_000_000, 5.0), (128, 10_000_000, 3.0)):
-        m = Measured(*learned(n // scale, n_bits), quick)
+        m = Measured(learned(n // scale, n_bits), quick)
         name = f"learned, {n // scale:,} x {n_bits} bits"
-        rows.append(ratio(f"{name}, top-10, one query", m.single(), None if quick else at_least))
-        rows.append(_worst(name, m, quick))
+        rows.append(ratio(f"{name}, top-10, one query", m.topk(), None if quick else at_least))
+        worst.append(_worst(f"{name}, 200 queries", m.slowest(m.queries[:200]), quick))
         _say(name, m)
         del m
-    met &= show("Looking codes up, 1 thread", rows)
+    worst += adversarial(1_000_000 // scale, quick)
+    met = show("Looking codes up, 1 thread", rows)
+    met &= show("The slowest query, 1 thread", worst)
+    met &= show("Two threads", pairs)
     others(quick)
     if picture is not None:
         growth_picture(growth, picture)
     return met
 
 
-def _worst(name: str, m: Measured, quick: bool) -> Ratio:
-    return Ratio(
-        f"{name}: the slowest query",
-        ("multi-index", m.slowest()),
-        ("scan", 1.0),
-        at_most=None if quick else 1.2,
-        said=lambda value: f"{value:.2f}",
-    )
+def adversarial(n: int, quick: bool) -> list[Ratio]:
+    """Codes and queries that are as bad as can be for an index."""
+    rng = np.random.default_rng(1)
+    random = uniform(n, 64)
+    two = random.codes[rng.integers(0, 2, n)]
+    near = random.codes[:1] ^ np.packbits(rng.random((n, 64)) < 0.05, axis=1)
+    found = []
+    for name, codes in {
+        "all codes equal": np.repeat(two[:1], n, axis=0),
+        "two values": two,
+        "one ball": near,
+    }.items():
+        m = Measured(Codes(codes, random.queries, random.values), quick)
+        for where, Q in {
+            "far away": ~codes[:20],
+            "a code": codes[:20],
+            "anywhere": random.queries[:20],
+        }.items():
+            for k in (K, n // 2):
+                work = f"{name}, {n:,} x 64 bits, queries {where}, k = {k:,}"
+                found.append(_worst(work, m.slowest(Q[: 20 if k == K else 3], k), quick))
+    return found
+
+
+def two_threads(name: str, m: Measured, quick: bool) -> list[Ratio]:
+    """Two threads against one, of everything that is searched."""
+    found = []
+    for work, search in (
+        ("top-10, one query", m.topk),
+        ("top-10, 1,000 queries", partial(m.topk, alone=False)),
+        ("radius 2", partial(m.within, 2)),
+        ("real-valued queries, one", m.weighted),
+        ("real-valued queries, 1,000", partial(m.weighted, alone=False)),
+    ):
+        one, two = search(n_threads=1), search(n_threads=2)
+        for side in ("scan", "multi-index"):
+            sides = ("2 threads", two[side]), ("1 thread", one[side])
+            found.append(Ratio(f"{name}, {work}, {side}", *sides, at_most=None if quick else 1.1))
+    return found
+
+
+def _worst(work: str, value: float, quick: bool) -> Ratio:
+    sides = ("multi-index", value), ("scan", 1.0)
+    return Ratio(work, *sides, at_most=None if quick else 1.2, said=lambda value: f"{value:.2f}")
 
 
 def _say(name: str, m: Measured) -> None:
@@ -190,7 +253,7 @@ def _say(name: str, m: Measured) -> None:
     )
 
 
-def _faiss_flat(m: Measured) -> dict[str, Callable[[np.ndarray], object]]:
+def _faiss_flat(m: Measured) -> dict[str, Search]:
     import faiss
 
     flat = faiss.IndexBinaryFlat(8 * m.codes.shape[1])
@@ -202,7 +265,7 @@ def others(quick: bool) -> None:
     """Indexes of others at 1 million codes, each at the recall that it reaches, beside ours."""
     n = 20_000 if quick else 1_000_000
     for make in (learned, uniform):
-        codes, queries = make(n, 64)
+        codes, queries, _ = make(n, 64)
         wanted = hamming.topk(queries, codes, K).distances
         table = Table(title=f"{make.__name__}, {n:,} x 64 bits, top-10, one query", title_justify="left")
         for column in ("index", "time per query", "recall@10", "built in"):
@@ -283,7 +346,7 @@ def usearch_of(codes: np.ndarray) -> dict[str, Callable[[], Callable[[np.ndarray
     return {"usearch, HNSW": build}
 
 
-def growth_picture(growth: dict[tuple[str, int], dict[str, float]], path: Path) -> None:
+def growth_picture(growth: dict[tuple[str, int], Times], path: Path) -> None:
     """Time per query against the number of codes, both axes logarithmic."""
     from matplotlib.figure import Figure
 

@@ -199,6 +199,15 @@ def test_slots_dead_rows_and_a_beginning(kind: str, budget: float, monkeypatch: 
             np.testing.assert_array_equal(cheap.indices, slots[cheapest.indices])
 
 
+@pytest.mark.parametrize("kind", ["equal", "two-valued", "repeated", "random"])
+def test_substrings_are_chosen_by_few_codes(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_multi, "OTHERS", 4)
+    codes = codes_of(kind, 5000, 64)
+    index = MultiIndex(codes)
+    assert sum(map(len, index.substrings)) in (64, int(np.unpackbits(codes[0]).nonzero()[0][-1]) + 1)
+    agree(index, codes, queries_of(codes, 64), 10)
+
+
 def test_equal_codes_are_entered_once() -> None:
     few = codes_of("random", 50, 64)
     codes = few[np.random.default_rng(3).integers(0, 50, 20_000)]

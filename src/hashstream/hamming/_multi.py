@@ -221,7 +221,7 @@ def _substrings_of(codes: np.ndarray, tables: Tables, k: int, linked: bool) -> l
     n, width = codes.shape
     n_bits, rng = _used_bits(codes), np.random.default_rng(0)
     asked = rng.choice(n, min(n, SAMPLE), replace=False)
-    other = tables.first_rows(rng.choice(n, min(n, OTHERS), replace=False))
+    other = tables.some(OTHERS, rng)
     radii = engine.topk(codes[asked], codes, min(k + 1, n), None, 1)[0][:, -1]
     held = 4 * n if linked else 0
     room = max(ROOM, ROOM_PER_BYTE * width)

@@ -123,10 +123,13 @@ class Tables:
         self.distinct = int(lib.hs_multi_group(byref(self._multi), secrets.randbits(64)))
         _raise_if(self.distinct < 0)
 
-    def first_rows(self, positions: np.ndarray) -> np.ndarray:
-        """The rows at these positions among all, those with equal codes together, that are the first of their code."""
-        first = (positions == 0) | (self._members[positions - 1] >= LAST)
-        rows: np.ndarray = self._members[positions[first]] & (LAST - 1)
+    def some(self, most: int, rng: np.random.Generator) -> np.ndarray:
+        """The rows of at most so many distinct codes, drawn at random."""
+        n = len(self._members)
+        at = np.arange(n) if 8 * self.distinct < n else rng.choice(n, min(n, 8 * most), replace=False)
+        first = at[(at == 0) | (self._members[at - 1] >= LAST)]
+        chosen = rng.choice(first, min(most, len(first)), replace=False)
+        rows: np.ndarray = self._members[chosen] & (LAST - 1)
         return rows
 
     def fill(self, codes: np.ndarray, substrings: list[Substring], *, linked: bool) -> None:
