@@ -45,7 +45,7 @@ def queries_of(codes: np.ndarray, n_bits: int, seed: int = 1) -> np.ndarray:
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     """Index few codes as well, and look up as long as it takes, unless a test says otherwise."""
     monkeypatch.setattr(_multi, "LEAST_CODES", 2)
-    monkeypatch.setattr(_multi, "SHARE", 1e9)
+    monkeypatch.setattr(_multi, "IN_CACHE", 1e9)  # scanning seems to take very long
     monkeypatch.setattr(_multi, "SAMPLE", 2)
     monkeypatch.setattr(_multi, "CALL", 0)
 
@@ -109,8 +109,8 @@ def test_costs_are_those_of_the_scan(
 ) -> None:
     codes = codes_of(kind, 3000, n_bits)
     V = values_of(queries_of(codes, n_bits), n_bits, scale)
-    monkeypatch.setattr(_multi, "SHARE", 300.0)  # a set of 2^24 places is not walked through
     index = MultiIndex(codes)
+    monkeypatch.setattr(_multi, "IN_CACHE", 1e3)  # a set of 2^24 places is not walked through
     mask = np.random.default_rng(3).random(3000) < 0.4
     for k in (1, 10, 100):
         agree_weighted(index, codes, V, k)
@@ -158,6 +158,7 @@ def test_queries_that_are_given_up_are_scanned(
 ) -> None:
     codes = codes_of(kind, 20_000, 64)
     index, Q = MultiIndex(codes), queries_of(codes, 64)
+    monkeypatch.setattr(_multi, "IN_CACHE", 1.0)
     monkeypatch.setattr(_multi, "SHARE", 200 * budget)  # some are finished within it, and some are not
     agree(index, codes, Q, 10)
     agree(index, codes, Q[:1], 10)
@@ -174,6 +175,7 @@ def test_slots_dead_rows_and_a_beginning(kind: str, budget: float, monkeypatch: 
     slots = np.sort(rng.choice(20_000, 6000, replace=False)).astype(np.uint32)
     dead = np.sort(rng.choice(6000, 500, replace=False))
     index, Q = MultiIndex(codes), queries_of(codes, 48)
+    monkeypatch.setattr(_multi, "IN_CACHE", 1.0)
     monkeypatch.setattr(_multi, "SHARE", budget)
     for begin in (0, 1234, 5990):
         for mask in (None, rng.random(15_000) < 0.5, rng.random(20_000) < 0.001):

@@ -35,7 +35,7 @@ def eager(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(lookup, "BUILDING", 0)
     monkeypatch.setattr(_multi, "LEAST_CODES", 20)
     monkeypatch.setattr(_multi, "SAMPLE", 5)
-    monkeypatch.setattr(_multi, "SHARE", 1e4)
+    monkeypatch.setattr(_multi, "IN_CACHE", 1e5)
     monkeypatch.setattr(_multi, "CALL", 0)
     monkeypatch.setattr(lookup.threading, "Thread", AtOnce)
 
@@ -156,7 +156,7 @@ def test_a_view_from_before_does_not_see_what_came_later() -> None:
 
 def test_an_index_is_built_in_a_thread_once_it_pays(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(lookup, "LEAST", 5000)
-    monkeypatch.setattr(_multi, "SHARE", 1e4)  # so few codes would be scanned
+    monkeypatch.setattr(_multi, "IN_CACHE", 1e5)  # so few codes would be scanned
     ours, plain = tables(64)
     X, y, _ = data(3, 6000)
     ours.ingest(range(6000), X, y)

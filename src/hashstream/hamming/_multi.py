@@ -29,7 +29,9 @@ WEIGHTED = 0.07, 0.05
 """The same for real-valued queries."""
 FEW, CALL = 4, 15e3
 """Fewer queries than this count as single ones, and what it costs to call the kernel for them, in ns."""
-SHARE = 0.2
+CACHED, IN_CACHE = 16 << 20, 0.75
+"""Codes of so many bytes are in the cache, and scanned in that share of the time."""
+SHARE = 0.15
 """Share of the cost of a scan that a query may cost before it is given up and scanned."""
 SAMPLE, OTHERS = 64, 4096
 """Queries, and codes that these are compared with, by which substrings are chosen."""
@@ -201,12 +203,16 @@ def _check_among(among: Among, n: int) -> None:
         raise ValueError(f"begin must be 0 to {n}, got {begin}")
 
 
+def scan_cost(codes: np.ndarray, q: int, n_threads: int, scan: tuple[float, float] = SCAN) -> float:
+    """Nanoseconds, in the units of the kernel, that scanning for one of q queries takes."""
+    per_byte = scan[1] if q >= FEW else scan[0] / n_threads  # a single query is scanned by all threads
+    return per_byte * codes.size * (IN_CACHE if codes.size <= CACHED else 1.0)
+
+
 def budget(codes: np.ndarray, q: int, n_threads: int, scan: tuple[float, float] = SCAN) -> float:
     """Nanoseconds, in the units of the kernel, that looking up one of q queries may cost before it is scanned; negative
     where it is not worth while to begin."""
-    if q >= FEW:
-        return SHARE * scan[1] * codes.size
-    return SHARE * scan[0] * codes.size / n_threads - CALL  # scanned by all threads, and looked up by one
+    return SHARE * scan_cost(codes, q, n_threads, scan) - (0 if q >= FEW else CALL)
 
 
 def _used_bits(codes: np.ndarray) -> int:
@@ -232,7 +238,7 @@ def _substrings_of(codes: np.ndarray, tables: Tables, k: int, linked: bool) -> l
         np.minimum(radii, n_bits),
         n_entries=tables.distinct if linked else n,
         room=room * n - held,
-        most=max(budget(codes, 1, 1), budget(codes, FEW, 1)),
+        scans=[(scan_cost(codes, q, 1), budget(codes, q, 1)) for q in (1, FEW)],
     )
 
 

@@ -43,27 +43,31 @@ def choose_substrings(
     *,
     n_entries: int,
     room: float,
-    most: float,
+    scans: list[tuple[float, float]],
 ) -> list[Substring]:
-    """The substrings that cost least; none where the codes are too few for their length.
+    """The substrings that cost least; none where scanning costs less.
 
     queries, others : (q, r) and (n, r) bits of some codes, the latter all different. radii : how far away the nearest
     codes of some queries are. n_entries : codes that are entered into each table. room : bytes that all tables may
-    take. most : the cost in ns at which a query is given up.
+    take. scans : what a query costs in ns where codes are scanned, and at what cost it is given up and scanned; of
+    several kinds, of which one has to gain.
     """
     n_bits = others.shape[1]
     best: list[Substring] = []
-    least = np.inf
+    least = 1.0  # of the cost of a scan
     for m in range(-(-n_bits // 64), min(MOST, -(-n_bits // 10)) + 1):
         groups = spread(others, m)
         longest = most_places(n_bits, m, n_entries, room)
         for places in range(longest, max(0, longest - 5), -2):
             found = [divided(group, places, n_bits) for group in groups]
             cost = estimated(queries, others, found, n_entries)[radii]
-            mean = float(np.minimum(cost, most).mean())
-            if mean < least:
-                best, least = found, mean
-    return best if least < most else []
+            share = min(
+                float(np.where(cost < most, cost, max(0.0, most) + scan).mean()) / scan
+                for scan, most in scans
+            )
+            if share < least:
+                best, least = found, share
+    return best
 
 
 def most_places(n_bits: int, m: int, n_entries: int, room: float) -> int:

@@ -59,7 +59,7 @@ class Lookup:
         self.covering: Covering | None = None
         self._scanned = 0  # rows, over all queries, that the multi-index does not cover
         self._building = 0  # the process that builds
-        self._failed = False
+        self._failed = 0  # rows that could not be indexed, or that are scanned faster
 
     def scanned(self, codes: np.ndarray, start: int, stop: int, queries: int) -> None:
         """Note that rows start to stop of a buffer were scanned, and have them indexed where that pays."""
@@ -69,7 +69,7 @@ class Lookup:
         self._scanned += queries * left
         if rows < LEAST or TAIL * left < rows or self._scanned < BUILDING * rows:
             return
-        if self._failed or self._building == os.getpid():  # a fork has no such thread
+        if rows < 2 * self._failed or self._building == os.getpid():  # a fork has no such thread
             return
         self._building = os.getpid()
         given = weakref.ref(self), weakref.ref(codes), start, stop
@@ -84,13 +84,13 @@ class Lookup:
         try:
             index = hamming.MultiIndex(codes[start:stop])
         except Exception as error:  # most likely there is no memory
-            self._failed = True
+            self._failed = stop - start
             log.warning("codes are scanned, since they could not be indexed: %r", error)
             return
         if index.substrings:
             self.covering = Covering(index, start, stop, codes)
         else:
-            self._failed = True
+            self._failed = stop - start
 
     def ended(self) -> None:
         """Note that nobody builds any more."""
