@@ -99,16 +99,20 @@ def only(view: View, mask: np.ndarray) -> View:
 
 
 def ranking(
-    view: View, q: np.ndarray, mask: np.ndarray, compare: Compare, asymmetric: bool = False
+    view: View, Q: np.ndarray, i: int, mask: np.ndarray, compare: Compare, asymmetric: bool = False
 ) -> list[tuple[float, int]]:
-    """(distance, slot) of every matching item, ascending, bit by bit."""
+    """(distance, slot) of every matching item from query i, ascending, bit by bit.
+
+    The costs are those of all queries multiplied together, as a search does it: in float32, a product of one query
+    alone may differ in its last bits.
+    """
     found = []
     for part in view.parts:
         chosen = view.encoders[part.version if compare == "like" else view.newest]
-        values = chosen.project(q[None])[0]
+        values = chosen.project(Q[i : i + 1])[0]
         codes, slots = part.rows()
         differs = np.unpackbits(codes, axis=1, count=chosen.n_bits) != (values > 0)
-        cost = query_values(chosen, q[None])[0] if asymmetric else np.ones(chosen.n_bits, int)
+        cost = query_values(chosen, Q)[i] if asymmetric else np.ones(chosen.n_bits, int)
         far = (differs * np.abs(cost)).sum(axis=1)
         marked = kept(mask, slots)
         found += list(zip(far[marked].tolist(), slots[marked].tolist(), strict=True))
@@ -118,7 +122,7 @@ def ranking(
 def check(view: View, mask: np.ndarray, k: int, compare: Compare, rng: Rng, n_queries: int = 3) -> None:
     Q = rng.standard_normal((n_queries, D)).astype(np.float32)
     scan, matching = ExactScan(view), Matching(view, mask)
-    rankings = [ranking(view, q, mask, compare) for q in Q]
+    rankings = [ranking(view, Q, i, mask, compare) for i in range(len(Q))]
     n = len(rankings[0])
     assert matching.count == n
     assert matching.slots().dtype == np.uint32
@@ -144,8 +148,8 @@ def check(view: View, mask: np.ndarray, k: int, compare: Compare, rng: Rng, n_qu
     alone = ExactScan(only(view, mask)).topk_asymmetric(Q, k, compare=compare)
     np.testing.assert_array_equal(costs, alone[0])  # not only nearly: each cost is added up in the same order
     np.testing.assert_array_equal(slots, alone[1])
-    for i, q in enumerate(Q):
-        pairs = ranking(view, q, mask, compare, asymmetric=True)
+    for i in range(len(Q)):
+        pairs = ranking(view, Q, i, mask, compare, asymmetric=True)
         np.testing.assert_allclose(costs[i], [cost for cost, _ in pairs[:k]], rtol=1e-9, atol=1e-9)
 
 
@@ -204,8 +208,8 @@ def test_few_and_many_queries_of_any_functions(
         matching = Matching(view, marks)
         found = ExactScan(view).topk(Q, 12, matching=matching, compare=compare)
         assert found[0].shape == found[1].shape == (n_queries, min(12, matching.count))
-        for i, q in enumerate(Q):
-            pairs = ranking(view, q, marks, compare)[:12]
+        for i in range(len(Q)):
+            pairs = ranking(view, Q, i, marks, compare)[:12]
             assert list(zip(found[0][i].tolist(), found[1][i].tolist(), strict=True)) == pairs
 
 
