@@ -6,6 +6,7 @@ Fixtures are imported from here: `conftest.py` can be there only once where doct
 from __future__ import annotations
 
 import csv
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,9 @@ from hashstream.table import HashTable
 
 X, Y = load_digits(return_X_y=True)
 X = X.astype(np.float32)
+
+SMALL = ("--bits", 16, "--set", "width=16", "--set", "sample_size=100")
+"""Options of `create` for a PosteriorHash that learns fast, where the method and its codes are not what is tested."""
 
 
 def table(*arguments: Any, code: int = 0) -> str:
@@ -76,10 +80,18 @@ def in_an_empty_folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     return tmp_path
 
 
+_made: dict[str, Path] = {}  # folders that are copied for each test
+
+
 @pytest.fixture(name="digits")
-def table_of_digits(here: Path) -> Path:
-    """A table with the first 1,000 digits, ids 0 to 999, encoded by four versions."""
+def table_of_digits(here: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A table with the first 1,000 digits, ids 0 to 999, encoded by four versions. Made once by each process."""
     np.savez(here / "first.npz", x=X[:1000], y=Y[:1000])
-    table("create", "t", "--bits", 32)
-    table("ingest", "t", "first.npz", "--batch", 300, "--no-refresh")
+    if "digits" not in _made:
+        table("create", "t", "--bits", 32)
+        table("ingest", "t", "first.npz", "--batch", 300, "--no-refresh")
+        _made["digits"] = tmp_path_factory.mktemp("made") / "digits"
+        shutil.copytree(here / "t", _made["digits"])
+    else:
+        shutil.copytree(_made["digits"], here / "t")
     return here / "t"

@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from tests.cli_table.commands import X, Y, in_an_empty_folder, table  # noqa: F401 (fixtures)
+from tests.cli_table.commands import SMALL, X, Y, in_an_empty_folder, table  # noqa: F401 (fixtures)
 from typer.testing import CliRunner
 
 from hashstream import cli
@@ -63,7 +63,7 @@ def declared() -> list[str]:
 def table_with_fields() -> list[str]:
     """A table of all rows; what was ingested."""
     files = write("csv")
-    table("create", "t", "--bits", 32, *declared())
+    table("create", "t", *SMALL, *declared())
     table("ingest", "t", *files)
     return files
 
@@ -80,7 +80,7 @@ def output(*arguments: Any) -> str:
 @pytest.mark.parametrize("kind", ["csv", "parquet"])
 def test_columns_are_stored_as_fields_and_payload(kind: str) -> None:
     files = write(kind)
-    table("create", "t", "--bits", 32, "--field", "tenant:str")
+    table("create", "t", *SMALL, "--field", "tenant:str")
     assert "200 new" in table("ingest", "t", *files, *declared())
     with HashTable.open("t", mode="read") as opened:
         assert opened.fields == FIELDS
@@ -145,7 +145,7 @@ def test_fields_that_cannot_be_declared() -> None:
 
 def test_rows_without_labels_and_feedback() -> None:
     np.save("rows.npy", X[:N])
-    table("create", "t", "--bits", 32)
+    table("create", "t", *SMALL)
     said = table("ingest", "t", "rows.npy")
     assert "200 new" in said
     assert "None of these rows has a label (--label), so nothing was learned from them." in said
@@ -175,7 +175,7 @@ def test_rows_without_labels_and_feedback() -> None:
 
 def test_labels_are_text_where_those_of_the_table_are() -> None:
     np.savez("rows.npz", x=X[:20], y=[str(y) for y in Y[:20]])
-    table("create", "t", "--bits", 32)
+    table("create", "t", *SMALL)
     table("ingest", "t", "rows.npz", "--text")
     table("label", "t", "3=7")
     assert json.loads(output("show", "t", 3, "--json"))["label"] == "7"

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.cli_table.commands import X, Y, in_an_empty_folder, items, table, table_of_digits, written  # noqa: F401 (fixtures)
+from tests.cli_table.commands import SMALL, X, Y, in_an_empty_folder, items, table, table_of_digits, written  # noqa: F401 (fixtures)
 
 import hashstream as hs
 from hashstream.table import Eager, Every, HashTable, Lazy, Never, Policy
@@ -42,11 +42,11 @@ def test_create_says_what_it_made_and_refuses_twice() -> None:
 @pytest.mark.parametrize("suffix", ["csv", "npz", "npy", "parquet"])
 def test_every_format_gives_the_same_table(suffix: str) -> None:
     arguments = written(suffix)
-    table("create", "t", "--bits", 32)
+    table("create", "t", *SMALL)
     said = table("ingest", "t", *arguments, "--batch", 400)
     assert "1,000 rows" in said
     assert "1,000 new. t has 1,000 items" in said
-    with HashTable.open(None, hs.PosteriorHash(32, random_state=0)) as model:
+    with HashTable.open(None, hs.PosteriorHash(16, width=16, sample_size=100, random_state=0)) as model:
         for part in (slice(0, 400), slice(400, 800), slice(800, 1000)):
             rows = range(1000)[part]
             model.ingest([f"digit {i}" for i in rows], X[part], [f"class {y}" for y in Y[part]])
@@ -86,7 +86,7 @@ def test_the_same_command_goes_on_and_never_learns_twice(digits: Path) -> None:
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_stopped_after_a_batch_and_gone_on(monkeypatch: pytest.MonkeyPatch, number: signal.Signals) -> None:
     np.savez("rows.npz", x=X[:1000], y=Y[:1000])
-    table("create", "t", "--bits", 32)
+    table("create", "t", *SMALL)
     ingest, calls = HashTable.ingest, []
 
     def interrupted(self: HashTable, *batch: Any, **more: Any) -> None:
@@ -105,7 +105,7 @@ def test_stopped_after_a_batch_and_gone_on(monkeypatch: pytest.MonkeyPatch, numb
     assert len(items()) == 600
     assert "1,000 rows" in (said := table("ingest", "t", "rows.npz", "--batch", 200))
     assert "400 new, 600 already stored" in said
-    table("create", "u", "--bits", 32)
+    table("create", "u", *SMALL)
     table("ingest", "u", "rows.npz", "--batch", 200)
     with HashTable.open("t") as stopped, HashTable.open("u") as whole:
         arrays = [list(one.hasher.encoder().arrays()) for one in (stopped, whole)]
@@ -144,7 +144,7 @@ def test_rows_without_ids_never_overwrite_others(digits: Path) -> None:
 def test_rows_of_several_files_count_on() -> None:
     np.savez("a.npz", x=X[:150], y=Y[:150])
     np.savez("b.npz", x=X[150:250], y=Y[150:250])
-    table("create", "t")
+    table("create", "t", *SMALL)
     assert "250 rows" in table("ingest", "t", "a.npz", "b.npz", "--batch", 40)
     assert items() == {i: (X[i].tolist(), int(Y[i])) for i in range(250)}
 
@@ -191,7 +191,7 @@ def test_items_are_re_encoded_at_the_end() -> None:
     assert alive(*learning, "--policy", "never") > 1
     assert "re-encodes them" in table("ingest", "t", *learning, "--policy", "never")
     assert alive(*learning, "--policy", "never", "--refresh") == 1
-    table("create", "u", "--no-features")
+    table("create", "u", *SMALL, "--no-features")
     assert "of the codes are stale" in table("ingest", "u", "rows.npz", "--batch", 200)
 
 
@@ -228,7 +228,7 @@ def test_a_bad_row_is_told_with_its_place_and_what_is_stored() -> None:
     bad = X[:500].copy()
     bad[333, 5] = np.nan
     np.savez("bad.npz", x=bad, y=Y[:500])
-    table("create", "t")
+    table("create", "t", *SMALL)
     said = table("ingest", "t", "bad.npz", "--batch", 100, code=2)
     assert "feature 5 of row 333 is nan" in said
     assert "Stopped after row 299 of bad.npz: its first 300 rows are stored." in said
@@ -258,7 +258,7 @@ def test_settings_are_stored_and_by_default_kept() -> None:
         with HashTable.open("t", mode="read") as opened:
             return opened.settings.policy, opened.settings.durability
 
-    table("create", "t", "--policy", "Every:7", "--durability", "fast")
+    table("create", "t", *SMALL, "--policy", "Every:7", "--durability", "fast")
     assert stored() == (Every(7), "fast")
     table("ingest", "t", "rows.npz", "--batch", 100)
     assert stored() == (Every(7), "fast")
@@ -309,7 +309,7 @@ def test_the_help_says_that_settings_are_stored(command: str) -> None:
 
 def test_without_features() -> None:
     np.savez("rows.npz", x=X[:600], y=Y[:600])
-    table("create", "t", "--no-features")
+    table("create", "t", *SMALL, "--no-features")
     table("ingest", "t", "rows.npz", "--batch", 100)
     said = table("ingest", "t", "rows.npz", code=2)  # nobody can tell whether these are the same rows
     assert "the table has an item with that id" in said

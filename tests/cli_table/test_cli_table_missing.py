@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from tests.cli_table.commands import X, Y, in_an_empty_folder, items, table  # noqa: F401 (fixtures)
+from tests.cli_table.commands import SMALL, X, Y, in_an_empty_folder, items, table  # noqa: F401 (fixtures)
 
 import hashstream as hs
 from hashstream.table import HashTable
@@ -42,7 +42,7 @@ def write(kind: str, words: bool, rows: slice = slice(0, N)) -> str:
 @pytest.mark.parametrize("kind", ["csv", "parquet", "npz"])
 def test_rows_without_a_label_are_stored_and_searched(kind: str, words: bool) -> None:
     file = write(kind, words)
-    table("create", "t", "--bits", 32)
+    table("create", "t", *SMALL)
     assert "300 rows in" in table("ingest", "t", file, "--batch", 100)
     wanted = [label if kept else None for label, kept in zip(WORDS[words], KEPT, strict=True)]
     held = items()
@@ -69,7 +69,7 @@ def test_rows_without_a_label_are_stored_and_searched(kind: str, words: bool) ->
 
 
 def test_queries_without_any_label() -> None:
-    table("create", "t", "--bits", 32)
+    table("create", "t", *SMALL)
     table("ingest", "t", write("csv", True))
     np.savez("queries.npz", x=X[:5], y=np.full(5, np.nan))
     said = table("search", "t", "queries.npz")
@@ -79,7 +79,7 @@ def test_queries_without_any_label() -> None:
 
 def test_a_batch_without_any_label() -> None:
     np.savez("none.npz", x=X[:50], y=np.full(50, np.nan), ids=np.arange(1000, 1050))
-    table("create", "t", "--bits", 32)
+    table("create", "t", *SMALL)
     assert "50 rows in" in table("ingest", "t", "none.npz")
     table("ingest", "t", write("csv", False))
     assert "50 rows in" in table("ingest", "t", "none.npz")
@@ -94,7 +94,7 @@ def test_a_matrix_with_empty_cells() -> None:
         for i, x in enumerate(X[:60].tolist()):
             writer.writerow([*x, int(Y[i] % 2 == 0), "" if i % 3 == 0 else int(Y[i] < 5)])
     options = ["rows.csv", "--label", "is_*"]
-    table("create", "t", "--bits", 32)
+    table("create", "t", *SMALL)
     table("ingest", "t", *options)
     held = items()
     assert [held[i][1] is None for i in range(60)] == [i % 3 == 0 for i in range(60)]
@@ -112,7 +112,7 @@ def test_the_help_says_so() -> None:
 @pytest.mark.parametrize("name", ["a.npy", "a.npz", "a.csv", "a.parquet"])
 def test_a_damaged_file_is_a_sentence(name: str) -> None:
     """Exit code and a sentence, before and after the table has learned."""
-    table("create", "t", "--bits", 32)
+    table("create", "t", *SMALL)
     for junk in (
         b"",
         b"\x93NUMPY\1\0",

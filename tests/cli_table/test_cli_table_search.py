@@ -7,7 +7,7 @@ import json
 from pathlib import Path
 
 import numpy as np
-from tests.cli_table.commands import X, Y, in_an_empty_folder, table, table_of_digits, written  # noqa: F401 (fixtures)
+from tests.cli_table.commands import SMALL, X, Y, in_an_empty_folder, table, table_of_digits, written  # noqa: F401 (fixtures)
 from typer.testing import CliRunner
 
 from hashstream import cli
@@ -57,7 +57,7 @@ def test_answers_are_the_tables_own(digits: Path) -> None:
 
 
 def test_json_lines_and_words_as_ids() -> None:
-    table("create", "t", "--bits", 32)
+    table("create", "t", *SMALL)
     table("ingest", "t", *written("parquet"))
     np.savez("queries.npz", x=X[1000:1030], ids=[f"ask {i}" for i in range(30)])
     result = CliRunner().invoke(
@@ -101,7 +101,7 @@ def test_labels_of_several_columns() -> None:
     """Multi-label: a 0/1 matrix in and out."""
     Z = np.stack([Y % 2, Y < 5, Y == 0], axis=1).astype(int)
     np.savez("rows.npz", x=X[:400], y=Z[:400])
-    table("create", "t", "--bits", 32)
+    table("create", "t", *SMALL)
     table("ingest", "t", "rows.npz", "--batch", 200)
     assert "400 already stored" in table("ingest", "t", "rows.npz", "--batch", 200)
     table("search", "t", "rows.npz", "--first", 4, "-k", 2, "--out", "answers.npz")

@@ -126,13 +126,17 @@ def test_an_empty_cluster_and_folders_of_others(tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("engine")
 def test_the_way_of_the_docs_to_more_shards(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ray runs what the page says; the cluster before and after it is opened in this process, without new actors."""
     monkeypatch.chdir(tmp_path)
-    with Cluster.open("photos", hasher_of("FCOH"), fields=FIELDS) as cluster:
+    with Cluster.open("photos", hasher_of("FCOH"), fields=FIELDS, engine=LocalEngine()) as cluster:
         fill(cluster)
     page = (Path(__file__).parents[2] / "docs" / "export.md").read_text()
     (code,) = re.findall(r"^```python\n(from .*?)^```", page, flags=re.DOTALL | re.MULTILINE)
     exec(compile(code, "docs/export.md", "exec"), {})
-    with Cluster.open("photos") as cluster, Cluster.open("photos-6") as other:
+    with (
+        Cluster.open("photos", engine=LocalEngine()) as cluster,
+        Cluster.open("photos-6", engine=LocalEngine()) as other,
+    ):
         assert (other.config.shards, other.digest()) == (6, cluster.digest())
         assert other.get(range(50)).labels == cluster.get(range(50)).labels
         assert other.search(QUERIES, where={"tenant": "b"}).ids.tolist() == (

@@ -86,7 +86,7 @@ def test_a_shard_that_works_for_long(cluster: Cluster, slow: SlowEngine, tmp_pat
 
 def test_a_process_that_does_not_answer(engine: RayEngine, tmp_path: Path) -> None:
     """As if its machine were gone."""
-    with Cluster.open(tmp_path / "c", hasher_of("FCOH"), engine=engine) as cluster:
+    with Cluster.open(tmp_path / "c", hasher_of("FCOH"), engine=LocalEngine()) as cluster:
         cluster.ingest(range(20), X[:20], Y[:20])
         digest = cluster.digest()
     with Cluster.open(tmp_path / "c", engine=engine, timeout=2.0) as cluster:
