@@ -50,6 +50,7 @@ def main(arguments: list[str] | None = None) -> int:
         "--stories", default=",".join(sorted(set(STORIES))), help="only seeds with these (all)"
     )
     parser.add_argument("--json", help="write the figures to this file")
+    parser.add_argument("--rest", type=float, default=0.0, help="seconds between two searches of a thread (0)")
     chosen = parser.parse_args(arguments)
     wanted = set(chosen.stories.split(","))
     if unknown := wanted - set(STORIES):
@@ -62,7 +63,7 @@ def main(arguments: list[str] | None = None) -> int:
         with Path(base, "ray.log").open("w") as log:
             for seed in itertools.islice(seeds, chosen.rounds):
                 with contextlib.redirect_stdout(log):  # where Ray tells of every death
-                    found = play(seed, base, address)
+                    found = play(seed, base, address, chosen.rest)
                 for failure in found.failures:
                     print(f"FAILED {failure}", flush=True)
                 total.add(found)

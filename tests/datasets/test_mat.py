@@ -21,22 +21,25 @@ X = RNG.normal(size=(23, 7))
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-@pytest.mark.parametrize("dtype", [np.float64, np.float32, np.int16, np.uint8])
-def test_a_matrix_comes_as_matlab_shows_it(tmp_path: Path, version: str, dtype: type) -> None:
-    path, stored = tmp_path / "a.mat", (X * 50).astype(dtype)
-    save(path, version, X=stored, y=np.arange(23)[:, None], row=np.arange(5.0)[None, :])
-    assert mat.variables(path)["X"].shape == (23, 7)
-    read = mat.matrix(path, "X")
-    assert read.dtype == (np.uint8 if dtype is np.uint8 else np.float32)
-    assert read.flags.c_contiguous
-    np.testing.assert_array_equal(read, stored.astype(read.dtype))
+def test_a_matrix_comes_as_matlab_shows_it(tmp_path: Path, version: str) -> None:
+    """All types in one file: a process is started for each reading."""
+    path = tmp_path / "a.mat"
+    stored = {np.dtype(dtype).name: (X * 50).astype(dtype) for dtype in ("f8", "f4", "i2", "u1")}
+    save(path, version, **stored, y=np.arange(23)[:, None], row=np.arange(5.0)[None, :])
+    variables = mat.variables(path)
+    for name, matrix in stored.items():
+        assert variables[name].shape == (23, 7)
+        read = mat.matrix(path, name)
+        assert read.dtype == (np.uint8 if name == "uint8" else np.float32)
+        assert read.flags.c_contiguous
+        np.testing.assert_array_equal(read, matrix.astype(read.dtype))
+        whole = np.zeros((30, 7), np.float32)
+        mat.matrix(path, name, out=whole[3:26])
+        np.testing.assert_array_equal(whole[3:26], matrix.astype(np.float32))
+        assert not whole[:3].any()
+        assert not whole[26:].any()
     np.testing.assert_array_equal(mat.vector(path, "y"), np.arange(23))
     np.testing.assert_array_equal(mat.vector(path, "row"), np.arange(5.0))
-    whole = np.zeros((30, 7), np.float32)
-    mat.matrix(path, "X", out=whole[3:26])
-    np.testing.assert_array_equal(whole[3:26], stored.astype(np.float32))
-    assert not whole[:3].any()
-    assert not whole[26:].any()
 
 
 @pytest.mark.parametrize("version", VERSIONS)
@@ -122,9 +125,9 @@ def test_a_damaged_file_never_raises_anything_else(tmp_path: Path, version: str)
     path = tmp_path / "a.mat"
     save(path, version, X=X)
     whole, rng = path.read_bytes(), np.random.default_rng(1)
-    cuts = [whole[: int(cut)] for cut in np.linspace(0, len(whole) - 1, 6)]
+    cuts = [whole[: int(cut)] for cut in np.linspace(0, len(whole) - 1, 4)]
     said = []
-    flipped = [_flipped(whole, rng) for _ in range(6)]  # tests/fuzz/data_files.py tries many more
+    flipped = [_flipped(whole, rng) for _ in range(2)]  # tests/fuzz/data_files.py tries many more
     for content in cuts + flipped:
         path.write_bytes(content)
         try:

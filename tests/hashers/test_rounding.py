@@ -89,7 +89,7 @@ def check(hasher: hs.OnlineHasher, X: np.ndarray, tmp_path: Path) -> None:
 @pytest.mark.parametrize("method", METHODS)
 def test_codes_do_not_depend_on_the_cut(method: str, dtype: type, tmp_path: Path) -> None:
     hasher = learned(method, dtype)
-    X = near_ties(hasher, 70, 33, dtype)
+    X = near_ties(hasher, 33, 33, dtype)
     assert len(X) > 30
     check(hasher, X, tmp_path)
 
@@ -99,7 +99,7 @@ def test_codes_do_not_depend_on_the_cut(method: str, dtype: type, tmp_path: Path
 @pytest.mark.parametrize("method", ["FCOH", "PosteriorHash", "FROSH"])
 def test_nor_with_a_feature_map(method: str, feature_map: str, dtype: type, tmp_path: Path) -> None:
     hasher = learned(method, dtype, feature_map)
-    check(hasher, near_ties(hasher, 50, 33, dtype), tmp_path)
+    check(hasher, near_ties(hasher, 33, 33, dtype), tmp_path)
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])

@@ -64,10 +64,13 @@ class Moment:
 
 
 class Searches:
-    """Searches as long as the block is. judge : raises Wrong for an answer with k items that cannot be."""
+    """Searches as long as the block is. judge : raises Wrong for an answer with k items that cannot be. rest : seconds
+    between two searches of a thread."""
 
-    def __init__(self, cluster: Cluster, Q: Any, judge: Callable[[Any, int], None]) -> None:
-        self._cluster, self._judge = cluster, judge
+    def __init__(
+        self, cluster: Cluster, Q: Any, judge: Callable[[Any, int], None], rest: float = 0.0
+    ) -> None:
+        self._cluster, self._judge, self._rest = cluster, judge, rest
         self.found, self._lock = Found(), threading.Lock()
         self._end = threading.Event()
         self._threads = [threading.Thread(target=self._run, args=(Q, i), daemon=True) for i in range(THREADS)]
@@ -116,5 +119,4 @@ class Searches:
                     self.found.failures.append(f"a search failed: {type(error).__name__}: {error}")
                 elif wrong:
                     self.found.failures.append(wrong)
-            if error is not None:
-                time.sleep(0.2)
+            self._end.wait(0.2 if error is not None else self._rest)

@@ -39,9 +39,10 @@ TOO_LATE = ", too late"
 STEP = 300.0  # seconds within which whatever goes on has to end
 
 
-def play(seed: int, base: str, address: str) -> Found:
-    """The round of a seed. A failure is a sentence in what is returned. base : of short path. address : of a Ray."""
-    round_ = Round(seed, Path(tempfile.mkdtemp(prefix=f"{seed}-", dir=base)), address)
+def play(seed: int, base: str, address: str, rest: float = 0.0) -> Found:
+    """The round of a seed. A failure is a sentence in what is returned. base : of short path. address : of a Ray.
+    rest : seconds between two searches of a thread."""
+    round_ = Round(seed, Path(tempfile.mkdtemp(prefix=f"{seed}-", dir=base)), address, rest)
     try:
         getattr(round_, round_.world.story)()
     except Exception as error:
@@ -57,8 +58,8 @@ def play(seed: int, base: str, address: str) -> Found:
 class Round:
     """A cluster and its fate."""
 
-    def __init__(self, seed: int, folder: Path, address: str) -> None:
-        self.world, self.folder, self.address = World.of(seed), folder, address
+    def __init__(self, seed: int, folder: Path, address: str, rest: float) -> None:
+        self.world, self.folder, self.address, self.rest = World.of(seed), folder, address, rest
         self.rng = random.Random(f"{seed} kills")
         self.found = Found()
         self.found.rounds[self.world.story] += 1
@@ -94,7 +95,7 @@ class Round:
     def searches(self, judge: Callable[[Any, int], None], *, shards_only: bool = False) -> Iterator[Searches]:
         """Search within the block. shards_only : whether nothing but shards is killed there."""
         assert self.cluster is not None
-        searches = Searches(self.cluster, self.world.Q, judge)
+        searches = Searches(self.cluster, self.world.Q, judge, self.rest)
         try:
             with searches:
                 searches.wait(1)
