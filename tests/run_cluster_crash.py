@@ -50,7 +50,9 @@ def main(arguments: list[str] | None = None) -> int:
         "--stories", default=",".join(sorted(set(STORIES))), help="only seeds with these (all)"
     )
     parser.add_argument("--json", help="write the figures to this file")
-    parser.add_argument("--rest", type=float, default=0.0, help="seconds between two searches of a thread (0)")
+    parser.add_argument(
+        "--rest", type=float, default=0.0, help="seconds between two searches of a thread (0)"
+    )
     chosen = parser.parse_args(arguments)
     wanted = set(chosen.stories.split(","))
     if unknown := wanted - set(STORIES):
