@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from tests.scale.milvus_server import milvus_uri  # noqa: F401 (a fixture: one server for all tests of a process)
 
 from hashstream.scale.connection import connected
 from hashstream.scale.engine import RayEngine

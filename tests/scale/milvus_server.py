@@ -1,6 +1,6 @@
 """A Milvus server of a test's own: with its own data folder and free ports, ended by its process id.
 
-The fixture `milvus_uri` is imported from here. `HASHSTREAM_MILVUS_URI` names a server that is used instead.
+`conftest.py` imports the fixture `milvus_uri` from here. `HASHSTREAM_MILVUS_URI` names a server that is used instead.
 """
 
 from __future__ import annotations

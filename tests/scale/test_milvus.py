@@ -13,7 +13,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.scale.milvus_server import milvus_uri  # noqa: F401 (a fixture)
 from tests.scale.milvus_switching import World, switching
 from typer.testing import CliRunner
 
@@ -57,7 +56,7 @@ def right(reader: MilvusReader, table: HashTable) -> bool:
     return np.array_equal(found.distances, wanted.distances) and np.array_equal(far, found.distances)
 
 
-def test_a_table_is_moved_there_and_on(milvus_uri: str, name: str, tmp_path: Path) -> None:  # noqa: F811
+def test_a_table_is_moved_there_and_on(milvus_uri: str, name: str, tmp_path: Path) -> None:
     least = -(2**63)
     with (
         table_of(tmp_path, [least, *range(200)]) as table,
@@ -106,7 +105,7 @@ def test_a_table_is_moved_there_and_on(milvus_uri: str, name: str, tmp_path: Pat
         export.verify(table)
 
 
-def test_exported_codes_are_sealed(milvus_uri: str, name: str, tmp_path: Path) -> None:  # noqa: F811
+def test_exported_codes_are_sealed(milvus_uri: str, name: str, tmp_path: Path) -> None:
     """Milvus indexes sealed segments only."""
     import pymilvus
 
@@ -118,7 +117,7 @@ def test_exported_codes_are_sealed(milvus_uri: str, name: str, tmp_path: Path) -
         client.close()
 
 
-def test_an_export_is_moved_there_with_ids_of_text(milvus_uri: str, name: str, tmp_path: Path) -> None:  # noqa: F811
+def test_an_export_is_moved_there_with_ids_of_text(milvus_uri: str, name: str, tmp_path: Path) -> None:
     ids = [*ODD, *(f"item {i}" for i in range(100))]
     with table_of(tmp_path, ids) as table:
         table.export(tmp_path / "e", part_rows=60)
@@ -143,7 +142,7 @@ def test_an_export_is_moved_there_with_ids_of_text(milvus_uri: str, name: str, t
 
 
 def test_names_that_others_use(
-    milvus_uri: str,  # noqa: F811
+    milvus_uri: str,
     name: str,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
@@ -183,7 +182,7 @@ def test_names_that_others_use(
         MilvusExport("http://127.0.0.1:1", name, tmp_path / "m", timeout=2)
 
 
-def test_a_writer_that_is_killed_half_way(milvus_uri: str, name: str, tmp_path: Path) -> None:  # noqa: F811
+def test_a_writer_that_is_killed_half_way(milvus_uri: str, name: str, tmp_path: Path) -> None:
     with table_of(tmp_path, range(3000)) as table, MilvusExport(milvus_uri, name, tmp_path / "m") as export:
         table.flush()
         child = [sys.executable, "-m", "tests.scale.milvus_child", milvus_uri, name, str(tmp_path / "t")]
@@ -201,7 +200,7 @@ def test_a_writer_that_is_killed_half_way(milvus_uri: str, name: str, tmp_path: 
             assert right(reader, table)
 
 
-def test_readers_through_switches_mix_nothing(milvus_uri: str, name: str, tmp_path: Path) -> None:  # noqa: F811
+def test_readers_through_switches_mix_nothing(milvus_uri: str, name: str, tmp_path: Path) -> None:
     counts = switching(
         milvus_uri, name, tmp_path, lambda found: found["answers"] >= 1000 and found["switches"] >= 3
     )
@@ -256,7 +255,7 @@ def test_functions_are_found_by_their_digest(tmp_path: Path) -> None:
 
 
 def test_the_command_line(
-    milvus_uri: str,  # noqa: F811
+    milvus_uri: str,
     name: str,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,

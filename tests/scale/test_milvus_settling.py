@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.scale.milvus_server import milvus_uri  # noqa: F401 (a fixture)
 from tests.scale.test_milvus import D, a_name, table_of, unsealed  # noqa: F401 (fixtures)
 
 import hashstream as hs
@@ -44,7 +43,7 @@ def features(n: int = 1) -> np.ndarray:
 
 
 def test_an_item_that_is_replaced_before_its_older_code_is_copied(
-    milvus_uri: str,  # noqa: F811
+    milvus_uri: str,
     name: str,
     tmp_path: Path,
 ) -> None:
@@ -62,7 +61,7 @@ def test_an_item_that_is_replaced_before_its_older_code_is_copied(
 
 @pytest.mark.parametrize("text", [False, True])
 def test_what_changes_during_a_move_is_switched_to_as_it_is(
-    milvus_uri: str,  # noqa: F811
+    milvus_uri: str,
     name: str,
     tmp_path: Path,
     text: bool,
@@ -92,7 +91,7 @@ def test_what_changes_during_a_move_is_switched_to_as_it_is(
 
 
 def test_what_is_never_equal_is_not_switched_to(
-    milvus_uri: str,  # noqa: F811
+    milvus_uri: str,
     name: str,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
@@ -121,7 +120,7 @@ def test_what_is_never_equal_is_not_switched_to(
         export.move(table)
 
 
-def test_functions_that_change_during_a_move(milvus_uri: str, name: str, tmp_path: Path) -> None:  # noqa: F811
+def test_functions_that_change_during_a_move(milvus_uri: str, name: str, tmp_path: Path) -> None:
     with table_of(tmp_path, range(100)) as table, MilvusExport(milvus_uri, name, tmp_path / "m") as export:
         first = export.move(table)
         table.ingest(range(100, 150), features(50), np.arange(50) % 3)

@@ -40,7 +40,7 @@ def figures(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
             "--losses",
             str(losses),
             "--points",
-            "6",
+            "4",
             "--damage",
             "0",
             "--interrupts",
