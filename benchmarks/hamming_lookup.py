@@ -1,8 +1,8 @@
 """`MultiIndex` against the scan and against the indexes of others: a part of `hashstream perf hamming`.
 
 Learned codes are those of FCOH after 20,000 rows of `datasets.Stream(n, 128, 205, spread=1.0)`; random ones, in which
-nothing is near, are the hard case. Everything runs on one thread. Answers are compared with the scan's before anything
-is timed; other engines are shown at the recall that they reach.
+nothing is near, are the hard case. Everything runs on one thread, unless it says otherwise. Answers are compared with
+the scan's before anything is timed; other engines are shown at the recall that they reach.
 """
 
 from __future__ import annotations

@@ -210,6 +210,13 @@ def test_substrings_are_chosen_by_few_codes(kind: str, monkeypatch: pytest.Monke
     agree(index, codes, queries_of(codes, 64), 10)
 
 
+def test_the_same_codes_give_the_same_index() -> None:
+    codes = codes_of("clustered", 6000, 64)
+    one, other = MultiIndex(codes), MultiIndex(codes)
+    for bits, same in zip(one.substrings, other.substrings, strict=True):
+        np.testing.assert_array_equal(bits, same)
+
+
 def test_equal_codes_are_entered_once() -> None:
     few = codes_of("random", 50, 64)
     codes = few[np.random.default_rng(3).integers(0, 50, 20_000)]

@@ -82,6 +82,17 @@ def test_the_kernel_gives_the_same_bits(monkeypatch, rng, portable, n_bits, scal
             np.testing.assert_array_equal(ours[1], theirs[1])
 
 
+@compiled
+def test_costs_beyond_all_numbers(rng):
+    """The magnitudes of a query may add up to infinity, and some codes still cost less."""
+    values = np.where(rng.random((4, 64)) < 0.5, 1e307, -1e307)
+    codes = near(rng, values, 3000)
+    for k in (1, 5, 700):
+        ours, theirs = (engine.weighted(values, codes, k, None, 1) for engine in (_kernel, _twin))
+        assert ours[0].tobytes() == theirs[0].tobytes()
+        np.testing.assert_array_equal(ours[1], theirs[1])
+
+
 @pytest.mark.parametrize("sizes", [[1], [7, 3, 1], [60_000, 5, 20_000, 60_000], [3, 400, 12]])
 @pytest.mark.parametrize("n_queries", [0, 1, 5, 21])
 @pytest.mark.parametrize("share", [0.0, 0.001, 0.6])

@@ -98,8 +98,8 @@ HS_AVX2 HS_INLINE __m256i ones_avx2(__m256i x)
 }
 
 /* Distances of all codes in SKIP_BYTES, at least those below `limit`, folded into one vector of minima: the least of
- * some codes in the lowest 16 bits of each lane, 32 bits wide for codes of 4 bytes, 64 otherwise. Where masked, only
- * the bits of the mask count. */
+ * some codes in the lowest 16 bits of each lane, 16 or 32 bits wide for codes of 2 or 4 bytes, 64 otherwise. Where
+ * masked, only the bits of the mask count. */
 HS_AVX2 HS_INLINE __m256i least_avx2(__m256i query, __m256i mask, int masked, const uint8_t *codes, int64_t width,
                                      __m256i limit)
 {
@@ -124,10 +124,10 @@ HS_AVX2 HS_INLINE __m256i least_avx2(__m256i query, __m256i mask, int masked, co
             left = 1;
         }
         for (int j = 0; j < left; j++) {
-            const __m256i sum = width == 4 ? _mm256_madd_epi16(_mm256_maddubs_epi16(c[j], _mm256_set1_epi8(1)),
-                                                               _mm256_set1_epi16(1))
-                                           : _mm256_sad_epu8(c[j], zero);
-            least = _mm256_min_epu16(least, sum);
+            const __m256i pairs = _mm256_maddubs_epi16(c[j], _mm256_set1_epi8(1));
+            least = _mm256_min_epu16(least, width == 2   ? pairs
+                                            : width == 4 ? _mm256_madd_epi16(pairs, _mm256_set1_epi16(1))
+                                                         : _mm256_sad_epu8(c[j], zero));
         }
     }
     return least;
@@ -147,7 +147,9 @@ HS_AVX2 HS_INLINE int64_t skip_width_avx2(const uint8_t *query, const uint8_t *m
     const int64_t step = SKIP_BYTES / width;
     const int masked = mask != NULL;
     const __m256i q = repeated_avx2(query, width), bits = repeated_avx2(masked ? mask : query, width);
-    const __m256i bound = width == 4 ? _mm256_set1_epi32((int)limit) : _mm256_set1_epi64x((long long)limit);
+    const __m256i bound = width == 2   ? _mm256_set1_epi16((short)limit)
+                          : width == 4 ? _mm256_set1_epi32((int)limit)
+                                       : _mm256_set1_epi64x((long long)limit);
     for (; i + step <= n; i += step) {
         const __m256i least = masked ? least_avx2(q, bits, 1, codes + i * width, width, bound)
                                      : least_avx2(q, bits, 0, codes + i * width, width, bound);
@@ -158,12 +160,13 @@ HS_AVX2 HS_INLINE int64_t skip_width_avx2(const uint8_t *query, const uint8_t *m
 }
 
 /* Past codes that are all at least `limit` away, in the bits of the mask where there is one: the first of SKIP_BYTES of
- * codes one of which is nearer, or of the last, incomplete ones. Reads codes at the speed of memory. Widths 4, 8, 16 and
- * 32. */
+ * codes one of which is nearer, or of the last, incomplete ones. Reads codes at the speed of memory. Widths 2, 4, 8, 16
+ * and 32. */
 HS_AVX2 static int64_t skip_avx2(const uint8_t *query, const uint8_t *mask, const uint8_t *codes, int64_t i, int64_t n,
                                  int64_t width, unsigned limit)
 {
     switch (width) {
+    case 2: return skip_width_avx2(query, mask, codes, i, n, 2, limit);
     case 4: return skip_width_avx2(query, mask, codes, i, n, 4, limit);
     case 8: return skip_width_avx2(query, mask, codes, i, n, 8, limit);
     case 16: return skip_width_avx2(query, mask, codes, i, n, 16, limit);

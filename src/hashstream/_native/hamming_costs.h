@@ -7,8 +7,8 @@
 #include <stdint.h>
 #include <string.h>
 
-/* values: (r). code: (width) its signs. costs: (width, 256) what a byte of a code costs; padding costs nothing. The sums
- * are added in the order of the bits, as the NumPy twin adds them. */
+/* values: (r). code: (width) its signs. costs: (width, 256) what a byte of a code costs; padding costs nothing. The
+ * sums are added in the order of the bits, as the NumPy twin adds them. */
 static inline void make_costs(const double *values, int64_t r, int64_t width, uint8_t *code, double *costs)
 {
     for (int64_t byte = 0; byte < width; byte++) {
@@ -18,7 +18,7 @@ static inline void make_costs(const double *values, int64_t r, int64_t width, ui
         for (int64_t bit = 0; bit < 8; bit++) {
             const int64_t at = 8 * byte + bit;
             const double value = at < r ? values[at] : 0;
-            const double zero = value > 0 ? value : 0, one = value > 0 ? 0 : -value;
+            const double zero = value > 0 ? value : 0, one = value < 0 ? -value : 0;
             code[byte] |= (uint8_t)((value > 0) << (7 - bit));
             if (bit == 0) {
                 table[0] = zero;

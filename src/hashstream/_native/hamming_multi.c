@@ -11,7 +11,7 @@
  * f - i. So a long place is read one byte per code, in a row, and few codes are compared. Of short codes, all bits that
  * are not of the substring are kept, which tells the distance.
  *
- * Equal codes are entered once. A code is met by several tables; it is taken where it is met first, which is told from
+ * Where codes repeat, equal ones are entered once. A code is met by several tables; it is taken where it is met first, which is told from
  * the code itself, so nothing has to be remembered. The places of a step are counted before it is begun, then their
  * entries. A query that would go over its budget is given up, and the caller scans.
  */
@@ -114,13 +114,14 @@ static int step(search *s, int64_t which, const uint8_t *query)
         }
         entries += (double)more;
     }
-    if ((s->left -= (t->tags || t->others ? TAG : 0) * entries) < 0)
+    const double read = t->tags || t->others ? TAG * entries : 0;
+    if ((s->left -= read) < 0 || (read == 0 && CODE * entries > s->left))
         return 0;
     const double before = s->left;
     s->visit(s, value >> t->shift, which, flips);
     s->searched[which] = flips;
     const int64_t most = flips + 1 <= t->n_bits ? flips + 1 : t->n_bits;
-    s->next[which] = PLACE * choose(t->n_bits, most) + GROWTH * (before - s->left + TAG * entries);
+    s->next[which] = PLACE * choose(t->n_bits, most) + GROWTH * (before - s->left + read);
     return s->left >= 0;
 }
 

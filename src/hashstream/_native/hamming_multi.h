@@ -21,7 +21,7 @@ enum { WORDS_MAX = 4, AHEAD = 8, SUBSTRINGS_MAX = 16 };
  * each entry, and the rest is in the codes only. Of short codes, all bits that are not of the substring are kept
  * instead. Known to _multi_kernel.py. */
 typedef struct {
-    int64_t length, n_bits, n_tag_bits; /* at most 256, 24, 8 */
+    int64_t length, n_bits, n_tag_bits; /* at most 64, 24, 8 */
     int64_t shift;            /* what is kept is above so many bits of a value, and the place below */
     const int32_t *bits;      /* (length) the bits of the code */
     const uint32_t *parts;    /* (width, 256): what each value of each byte adds to a value */

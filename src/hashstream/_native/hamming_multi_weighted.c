@@ -137,11 +137,11 @@ static void take_range(search *s, const table *t, uint32_t place, double cost)
     s->left -= TAG * (double)(found.end - found.begin);
 }
 
-/* The places whose differing bits cost at most t. Sets of bits are walked in the order of a depth-first search: the next
- * one has the next dearer bit in addition, or in place of the last. */
+/* The places whose differing bits cost at most `most`. Sets of bits are walked in the order of a depth-first search: the
+ * next one has the next dearer bit in addition, or in place of the last. */
 static void look_up(search *s, const table *t, const choices *c, uint32_t place, double most)
 {
-    int64_t stack[24], depth = 0, n = 0, taken = 0;
+    int64_t stack[24], depth = 0, n = 1, taken = 0;
     double sums[25] = {0};
     uint32_t places[25] = {place}, ring[PLACES_AHEAD];
     double ring_costs[PLACES_AHEAD];
@@ -150,7 +150,6 @@ static void look_up(search *s, const table *t, const choices *c, uint32_t place,
     int more = 1;
     ring[0] = place;
     ring_costs[0] = 0;
-    n = 1;
     while (more && s->left >= 0) {
         if (next < c->n && sums[depth] + c->costs[next] <= most) {
             sums[depth + 1] = sums[depth] + c->costs[next];

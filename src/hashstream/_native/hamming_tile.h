@@ -279,8 +279,8 @@ typedef struct {
     void (*planes)(const uint8_t *planes, int64_t padded, const uint8_t *tables, int64_t width, void *out,
                    int64_t stride); /* NULL: rows only */
     int64_t (*next_below)(const void *distances, int64_t i, int64_t n, unsigned limit, int wide);
-    int64_t (*skip)(const uint8_t *query, const uint8_t *mask, const uint8_t *codes, int64_t i, int64_t n, int64_t width,
-                    unsigned limit); /* NULL: there is no such short cut */
+    int64_t (*skip)(const uint8_t *query, const uint8_t *mask, const uint8_t *codes, int64_t i, int64_t n,
+                    int64_t width, unsigned limit); /* NULL: there is no such short cut */
 } kernel;
 
 static const kernel portable_kernel = {rows_portable, NULL, NULL, next_below_portable, NULL};

@@ -56,6 +56,8 @@ static void choose(cheapest *b, int64_t r)
     int64_t bits = r;
     b->chosen = b->items[0].cost;
     b->limit = (unsigned)r + 1;
+    if (!(sums[r] < INFINITY)) /* differences of sums mean nothing: nothing is passed over */
+        return;
     for (int64_t choice = 1; choice <= CHOICES; choice++) {
         const int64_t m = (choice * r + CHOICES - 1) / CHOICES;
         int64_t h = 0;

@@ -41,7 +41,8 @@ static inline void *aligned(void *p) { return (void *)(((uintptr_t)p + 63) & ~(u
 
 static inline int can_skip(const problem *p)
 {
-    return p->kernel.skip && (p->width == 4 || p->width == 8 || p->width == 16 || p->width == 32);
+    const int64_t width = p->width;
+    return p->kernel.skip && (width == 2 || width == 4 || width == 8 || width == 16 || width == 32);
 }
 
 /* One query and one tile, codes as they lie in memory. What need not be seen, given `limit`, is passed over. */

@@ -24,19 +24,24 @@ LINKED = 0.85
 
 SCAN = 0.06, 0.022
 """Costs in ns per byte of a scan by one thread: of a single query, and of each one in a batch. In the units of the
-costs in hamming_multi.c."""
+costs in hamming_multi.h."""
 WEIGHTED = 0.07, 0.05
 """The same for real-valued queries."""
 FEW, CALL = 4, 15e3
 """Fewer queries than this count as single ones, and what it costs to call the kernel for them, in ns."""
 CACHED, IN_CACHE = 16 << 20, 0.75
 """Codes of so many bytes are in the cache, and scanned in that share of the time."""
+GATHERED = 3.0
+"""What it costs to scan a code that is picked out by a mask, in the cost of one among all."""
 SHARE = 0.15
 """Share of the cost of a scan that a query may cost before it is given up and scanned."""
+MOST_NEIGHBOURS = 1000
+"""By more, substrings are not chosen."""
 SAMPLE, OTHERS = 64, 4096
 """Queries, and codes that these are compared with, by which substrings are chosen."""
 ROOM, ROOM_PER_BYTE = 18, 2.25
-"""Bytes per item that the tables may take: so many, or so many per byte of a code where that is more."""
+"""Bytes per item that the tables may take: so many, or so many per byte of a code where that is more. 1 MB in all
+however few items there are."""
 
 ALL = slice(None)
 
@@ -45,15 +50,15 @@ class MultiIndex:
     """Codes that are looked up rather than scanned: multi-index hashing.
 
     Norouzi, Punjani and Fleet, "Fast exact search in Hamming space with multi-index hashing", TPAMI 2014. Answers are
-    those of `hamming.topk` and `hamming.radius` to the last index. How long a search takes depends on how far away the
-    nearest codes are. A query for which looking up would cost more than a share of a scan is scanned, so none takes
-    much longer than with a scan.
+    those of `hamming.topk`, `radius` and `weighted_topk` to the last index. How long a search takes depends on how far
+    away the nearest codes are. A query for which looking up would cost more than a share of a scan is scanned, so none
+    takes much longer than with a scan.
 
     Parameters
     ----------
     codes : (n, width) uint8
-        Packed codes, of 1 to 128 bytes; those of more than 32 bytes, and few ones, are always scanned. They are not
-        copied if they are C-contiguous, and must not be changed.
+        Packed codes, of 1 to 128 bytes; those of more than 32 bytes, and fewer than 4,096, are always scanned. They are
+        not copied if they are C-contiguous, and must not be changed.
     k : int, default 10
         How many neighbours are asked for, typically; decides on the number of substrings.
 
@@ -64,7 +69,7 @@ class MultiIndex:
     substrings : list of (s,) int
         The bits of each substring; empty where all searches scan.
     n_distinct : int
-        Codes that differ from one another; n where all searches scan.
+        Codes that differ from one another; n where these were not counted, as all searches scan.
     nbytes : int
         Memory beside the codes.
 
@@ -77,17 +82,18 @@ class MultiIndex:
     """
 
     def __init__(self, codes: ArrayLike, *, k: int = 10) -> None:
-        self._place = Place(check_codes(codes, "codes"))
+        self._place, k = Place(check_codes(codes, "codes")), check_k(k)
         n, width = self.codes.shape
         self.n_distinct = n
         self.substrings: list[np.ndarray] = []
         self._tables: Tables | None = None
+        self._dead: np.ndarray | None = None
         if not _kernel.available() or 8 * width > MOST_BITS or not LEAST_CODES <= n < LAST:
             return
         tables = Tables(self.codes)
         self.n_distinct = tables.distinct
         linked = tables.distinct <= LINKED * n
-        found = _substrings_of(self.codes, tables, check_k(k), linked)
+        found = _substrings_of(self.codes, tables, min(k, MOST_NEIGHBOURS), linked)
         if found:
             self.substrings = [one.bits for one in found]
             tables.fill(self.codes, found, linked=linked)
@@ -102,7 +108,7 @@ class MultiIndex:
 
     @codes.setter
     def codes(self, codes: np.ndarray) -> None:
-        shape = self._place.codes.shape
+        codes, shape = np.asarray(codes), self._place.codes.shape
         if codes.dtype != np.uint8 or codes.shape != shape or not codes.flags.c_contiguous:
             raise ValueError(
                 f"codes must stay C-contiguous uint8 of shape {shape}, got {codes.dtype} {codes.shape}"
@@ -116,8 +122,8 @@ class MultiIndex:
     def topk(self, queries: ArrayLike, k: int, *, among: Among = EVERY, n_threads: int | None = None) -> TopK:
         """The k codes nearest to each query; as `hamming.topk`."""
         place, threads, Q = self._place, check_n_threads(n_threads), self._queries(queries)
-        k = min(check_k(k), self._alive(among))
-        most = budget(place.codes, len(Q), threads)
+        alive = self._alive(among)
+        k, most = min(check_k(k), alive), budget(place.codes, len(Q), threads) * self._share(among, alive)
 
         def scan(left: slice | np.ndarray) -> Scanned:
             return scanned_topk(Q[left], place.codes, k, among, threads)
@@ -132,8 +138,11 @@ class MultiIndex:
         """The k codes that agree best with real values; as `hamming.weighted_topk`."""
         place, threads = self._place, check_n_threads(n_threads)
         V = check_values(values, place.codes.shape[1])
-        k = min(check_k(k), self._alive(among))
-        most = budget(place.codes, len(V), threads, WEIGHTED)
+        alive = self._alive(among)
+        k, most = (
+            min(check_k(k), alive),
+            budget(place.codes, len(V), threads, WEIGHTED) * self._share(among, alive),
+        )
 
         def scan(left: slice | np.ndarray) -> Scanned:
             return scanned_weighted(V[left], place.codes, k, among, threads)
@@ -147,13 +156,12 @@ class MultiIndex:
     ) -> WithinRadius:
         """All codes at most `radius` away from each query; as `hamming.radius`."""
         place, threads, Q = self._place, check_n_threads(n_threads), self._queries(queries)
-        self._alive(among)
+        most = budget(place.codes, len(Q), threads) * self._share(among, self._alive(among))
         if radius < 0:
             raise ValueError(f"radius must be at least 0, got {radius}")
         within = min(int(radius), 8 * place.codes.shape[1])
-        if self._tables is None or not len(Q):
+        if self._tables is None or not len(Q) or most < 0:
             return WithinRadius(*scanned_radius(Q, place.codes, within, among, threads))
-        most = budget(place.codes, len(Q), threads)
         far, rows, counts = self._tables.radius(Asked(place, Q, among, threads), within, most)
         where = rows if among.slots is None else among.slots[rows].astype(np.int64)
         offsets = np.zeros(len(Q) + 1, np.int64)
@@ -176,16 +184,23 @@ class MultiIndex:
         """Codes that may be found, apart from the mask; with it, where no slots are given."""
         if among is EVERY:
             return len(self)
-        _check_among(among, len(self))
+        _check_among(among, len(self), self._dead)
+        self._dead = among.dead  # a table asks with the same ones again and again
         if among.slots is None:
             return len(self) if among.mask is None else int(np.count_nonzero(among.mask))
         dead = among.dead
         gone = 0 if dead is None else len(dead) - int(np.searchsorted(dead, among.begin))
         return len(self) - among.begin - gone
 
+    def _share(self, among: Among, alive: int) -> float:
+        """How much of a scan of all codes a scan costs: only marked ones are read, where a row is its own slot."""
+        if among.mask is None or among.slots is not None:
+            return 1.0
+        return min(1.0, GATHERED * alive / max(1, len(self)))
 
-def _check_among(among: Among, n: int) -> None:
-    """Refuse what does not fit n codes."""
+
+def _check_among(among: Among, n: int, known: np.ndarray | None) -> None:
+    """Refuse what does not fit n codes. known : dead rows that were checked before."""
     mask, slots, dead, begin = among
     if mask is not None and len(check_mask(mask)) != n and slots is None:
         raise ValueError(f"a mask needs one entry per code: got {len(mask)} for {n} codes")
@@ -197,7 +212,8 @@ def _check_among(among: Among, n: int) -> None:
     if dead is not None:
         if dead.dtype != np.int64 or dead.ndim != 1 or not dead.flags.c_contiguous:
             raise ValueError(f"dead must be 1-D int64, got {dead.dtype} {dead.shape}")
-        if len(dead) and (dead[0] < 0 or dead[-1] >= n or (dead[1:] <= dead[:-1]).any()):
+        wrong = len(dead) and (dead[0] < 0 or dead[-1] >= n)
+        if wrong or (dead is not known and (dead[1:] <= dead[:-1]).any()):
             raise ValueError(f"dead must be ascending rows from 0 to {n - 1}, each once")
     if not 0 <= begin <= n:
         raise ValueError(f"begin must be 0 to {n}, got {begin}")
@@ -211,8 +227,16 @@ def scan_cost(codes: np.ndarray, q: int, n_threads: int, scan: tuple[float, floa
 
 def budget(codes: np.ndarray, q: int, n_threads: int, scan: tuple[float, float] = SCAN) -> float:
     """Nanoseconds, in the units of the kernel, that looking up one of q queries may cost before it is scanned; negative
-    where it is not worth while to begin."""
+    where it is not worthwhile to begin."""
     return SHARE * scan_cost(codes, q, n_threads, scan) - (0 if q >= FEW else CALL)
+
+
+def _different(codes: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """Rows of at most OTHERS codes that differ from one another, drawn at random."""
+    rows = rng.choice(len(codes), min(len(codes), 2 * OTHERS), replace=False)
+    whole = codes[rows].view(np.dtype((np.void, codes.shape[1])))[:, 0]
+    first = np.sort(np.unique(whole, return_index=True)[1])
+    return rows[first[:OTHERS]]
 
 
 def _used_bits(codes: np.ndarray) -> int:
@@ -227,7 +251,7 @@ def _substrings_of(codes: np.ndarray, tables: Tables, k: int, linked: bool) -> l
     n, width = codes.shape
     n_bits, rng = _used_bits(codes), np.random.default_rng(0)
     asked = rng.choice(n, min(n, SAMPLE), replace=False)
-    other = tables.some(OTHERS, rng)
+    other = _different(codes, rng)
     radii = engine.topk(codes[asked], codes, min(k + 1, n), None, 1)[0][:, -1]
     held = 4 * n if linked else 0
     room = max(ROOM, ROOM_PER_BYTE * width)

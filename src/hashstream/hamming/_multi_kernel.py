@@ -79,7 +79,7 @@ class Place:
 
 
 class Asked:
-    """Queries, or their real values, for codes, of which some may be found: all that outlives a call of the kernel."""
+    """Queries, or their real values, for codes, of which some may be found: all that must outlive a call."""
 
     def __init__(self, place: Place, queries: np.ndarray, among: Among, n_threads: int) -> None:
         self.queries, self.place, self.among = queries, place, among
@@ -122,15 +122,6 @@ class Tables:
         self._multi = _Multi(codes.ctypes.data, self._members.ctypes.data, n, n, width, 0)
         self.distinct = int(lib.hs_multi_group(byref(self._multi), secrets.randbits(64)))
         _raise_if(self.distinct < 0)
-
-    def some(self, most: int, rng: np.random.Generator) -> np.ndarray:
-        """The rows of at most so many distinct codes, drawn at random."""
-        n = len(self._members)
-        at = np.arange(n) if 8 * self.distinct < n else rng.choice(n, min(n, 8 * most), replace=False)
-        first = at[(at == 0) | (self._members[at - 1] >= LAST)]
-        chosen = rng.choice(first, min(most, len(first)), replace=False)
-        rows: np.ndarray = self._members[chosen] & (LAST - 1)
-        return rows
 
     def fill(self, codes: np.ndarray, substrings: list[Substring], *, linked: bool) -> None:
         """Enter the codes into a table for each substring. linked : whether equal ones are entered once."""

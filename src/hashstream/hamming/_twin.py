@@ -133,8 +133,9 @@ def weighted(
         for start in range(0, len(allowed), BLOCK):  # so that the costs stay in the cache
             block, sums = allowed[start : start + BLOCK], total[start : start + BLOCK]
             np.take(costs[0], block[:, 0], out=sums)
-            for j in range(1, block.shape[1]):
-                sums += costs[j][block[:, j]]
+            with np.errstate(over="ignore"):  # a cost may be infinite
+                for j in range(1, block.shape[1]):
+                    sums += costs[j][block[:, j]]
         within = np.arange(len(allowed))
         if k < len(allowed):
             within = np.flatnonzero(total <= np.partition(total, k - 1)[k - 1]) if k else within[:0]
@@ -152,11 +153,12 @@ def byte_costs(values: np.ndarray) -> np.ndarray:
     width = -(-n_bits // 8)
     by_bit = np.zeros((8 * width, 2))
     by_bit[:n_bits, 0] = np.where(values > 0, values, 0)  # cost of a bit that is 0
-    by_bit[:n_bits, 1] = np.where(values > 0, 0, -values)
+    by_bit[:n_bits, 1] = np.where(values < 0, -values, 0)
     cost = by_bit.reshape(width, 8, 2)
     table: np.ndarray = cost[:, 0]
-    for bit in range(1, 8):
-        table = (table[..., None] + cost[:, bit, None]).reshape(width, -1)
+    with np.errstate(over="ignore"):
+        for bit in range(1, 8):
+            table = (table[..., None] + cost[:, bit, None]).reshape(width, -1)
     return table
 
 

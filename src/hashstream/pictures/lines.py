@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
-from sklearn.isotonic import isotonic_regression
 
 from hashstream.pictures.figure import INK, SOFT, heading, new_figure, tidy, under
 from hashstream.pictures.styles import Style, style
@@ -138,5 +137,9 @@ def spread(values: Mapping[str, float], gap: float, top: float) -> dict[str, flo
     gaps = gap * np.arange(len(names))
     highest = top - gap * max(0, len(names) - 1)
     wanted = np.array([values[name] for name in names]) - gaps
+    from sklearn.isotonic import (
+        isotonic_regression,
+    )  # imports scipy.stats: a second that other commands need not pay
+
     placed = isotonic_regression(wanted, y_min=min(0.0, highest), y_max=highest) if names else wanted
     return {name: round(float(at), 6) for name, at in zip(names, placed + gaps, strict=True)}

@@ -50,6 +50,16 @@ class Covering:
     first: int
     last: int
     buffer: np.ndarray
+    _dead: tuple[np.ndarray, np.ndarray] | None = None
+
+    def dead(self, rows: np.ndarray) -> np.ndarray | None:
+        """Those of a part's dead rows that are covered, counted from `first`; the same array for the same rows."""
+        if not len(rows):
+            return None
+        held = self._dead
+        if held is None or held[0] is not rows:
+            held = self._dead = rows, rows[: np.searchsorted(rows, self.last)] - self.first
+        return held[1]
 
 
 class Lookup:

@@ -176,7 +176,7 @@ class Covered:
     def among(self, mask: np.ndarray | None) -> hamming.Among:
         """The rows that may be found. mask : by slot."""
         part, first, last = self.part, self.covering.first, self.covering.last
-        dead = part.dead[: np.searchsorted(part.dead, last)] - first if len(part.dead) else None
+        dead = self.covering.dead(part.dead)
         return hamming.Among(mask, part.slots[first:last], dead, max(0, part.start - first))
 
 
