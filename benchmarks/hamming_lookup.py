@@ -56,7 +56,8 @@ def learned(sizes: dict[int, int]) -> dict[int, Codes]:
         X = stream.rows(TRAINED + start, TRAINED + min(start + PIECE, most))[0]
         for n_bits, some in codes.items():
             piece = some[start : start + PIECE]
-            piece[:] = hashers[n_bits].transform(X[: len(piece)])
+            if len(piece):
+                piece[:] = hashers[n_bits].transform(X[: len(piece)])
         return len(X)
 
     with (

@@ -32,7 +32,7 @@ FEW, CALL = 4, 15e3
 CACHED, IN_CACHE = 16 << 20, 0.75
 """Codes of so many bytes are in the cache, and scanned in that share of the time."""
 GATHERED = 3.0
-"""What it costs to scan a code that is picked out by a mask, in the cost of one among all."""
+"""The cost of scanning a code that is picked out by a mask, in the cost of one among all."""
 SHARE = 0.15
 """Share of the cost of a scan that a query may cost before it is given up and scanned."""
 MOST_NEIGHBOURS = 1000
@@ -271,7 +271,7 @@ def _completed(
     among: Among,
     scan: Callable[[slice | np.ndarray], Scanned],
 ) -> TopK:
-    """What was looked up, with the queries that were given up, or have found too few, scanned."""
+    """The results of looking up, with the queries that were given up, or have found too few, scanned."""
     far, rows, counts = found
     k = far.shape[1]
     where = rows if among.slots is None else among.slots[rows].astype(np.int64)

@@ -203,7 +203,7 @@ def _shift(substring: Substring) -> int:
 
 
 def _extraction(substring: Substring, width: int) -> tuple[np.ndarray, np.ndarray]:
-    """What each value of each byte adds to the value of a substring, (width, 256); and its bits as words."""
+    """The bits that each value of each byte adds to the value of a substring, (width, 256); and its bits as words."""
     bits, places, tag, others = substring
     values = np.unpackbits(np.arange(256, dtype=np.uint8)[:, None], axis=1).astype(np.uint32)
     parts = np.zeros((width, 256), np.uint32)

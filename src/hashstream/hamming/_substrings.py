@@ -82,7 +82,7 @@ def most_places(n_bits: int, m: int, n_entries: int, room: float) -> int:
 
 
 def divided(group: np.ndarray, places: int, n_bits: int) -> Substring:
-    """What becomes of the bits of a substring, of which so many number a place."""
+    """The substring of a group of bits, of which so many number a place."""
     places = min(places, len(group))
     tag = min(LONGEST_TAG, len(group) - places)
     keep = not tag and places <= 32 - LONGEST_OTHERS and n_bits - len(group) <= LONGEST_OTHERS
