@@ -1,7 +1,8 @@
 """Hamming search against faiss and the memory's speed, evaluation against NumPy's stable argsort.
 
-`hashstream perf hamming` runs `main`; its part "lookup" is in hamming_lookup.py. Both sides of every ratio are called
-in turn in one run, with the same number of threads, and their results are compared before anything is timed.
+`hashstream perf hamming` runs `main`; its parts "lookup" and "others" are in hamming_lookup.py. Both sides of every
+ratio are called in turn in one run, with the same number of threads, and their results are compared before anything is
+timed.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ def clustered(rng: np.random.Generator, n: int, width: int) -> np.ndarray:
 
 
 PICTURE = Path(__file__).parents[1] / "docs" / "results" / "perf-lookup.png"
-PARTS = ("scan", "lookup")
+PARTS = ("scan", "lookup", "others")
 
 
 def main(quick: bool = False, part: str | None = None) -> bool:
@@ -52,10 +53,12 @@ def main(quick: bool = False, part: str | None = None) -> bool:
         console.print("The compiled kernels are not installed: there is nothing to measure.")
         return False
     met = []
-    if part != "lookup":
+    if part in (None, "scan"):
         met.append(_scan(quick))
-    if part != "scan":
+    if part in (None, "lookup"):
         met.append(hamming_lookup.report(quick, None if quick else PICTURE))
+    if part in (None, "others"):
+        met.append(hamming_lookup.compare(quick))
     return all(met)
 
 
