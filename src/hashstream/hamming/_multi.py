@@ -221,7 +221,8 @@ def _check_among(among: Among, n: int, known: np.ndarray | None) -> None:
 
 def scan_cost(codes: np.ndarray, q: int, n_threads: int, scan: tuple[float, float] = SCAN) -> float:
     """Nanoseconds, in the units of the kernel, that scanning for one of q queries takes."""
-    per_byte = scan[1] if q >= FEW else scan[0] / n_threads  # a single query is scanned by all threads
+    # A single query is scanned by all threads. Two count as one, or queries that are looked up well would be given up.
+    per_byte = scan[1] if q >= FEW else scan[0] / max(1.0, n_threads / 2)
     return per_byte * codes.size * (IN_CACHE if codes.size <= CACHED else 1.0)
 
 
