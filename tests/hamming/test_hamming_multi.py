@@ -9,6 +9,7 @@ import pytest
 
 from hashstream import hamming
 from hashstream.hamming import Among, MultiIndex, _multi, _substrings
+from hashstream.hamming._multi_kernel import EVERY, GIVEN_UP, Asked, Budget, Place
 
 KINDS = ("random", "clustered", "repeated", "equal", "sorted", "two-valued")
 
@@ -165,6 +166,31 @@ def test_queries_that_are_given_up_are_scanned(
     agree_within(index, codes, Q, 4)
     agree_within(index, codes, Q[:1], 40)
     agree_weighted(index, codes, values_of(Q, 64, "even"), 10)
+
+
+@pytest.mark.parametrize("alone", [False, True])
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_step_that_surely_finishes_may_cost_as_much_as_a_scan(kind: str, alone: bool) -> None:
+    codes = codes_of(kind, 3000, 32)
+    index, Q = MultiIndex(codes), queries_of(codes, 32)
+    wanted = hamming.topk(Q, codes, 10)
+    assert index._tables is not None
+    tried, finished = np.geomspace(100, 1e6, 40).tolist(), {0.0: 0, 1e9: 0}
+    for last in finished:
+        for steps in tried:
+            for some in np.split(np.arange(len(Q)), len(Q) if alone else 1):
+                asked = Asked(Place(codes), Q[some], EVERY, 1)
+                far, rows, counts = index._tables.topk(asked, 10, Budget(steps, last))
+                done = counts != GIVEN_UP
+                np.testing.assert_array_equal(far[done], wanted.distances[some][done])
+                np.testing.assert_array_equal(rows[done], wanted.indices[some][done])
+                finished[last] += int(done.sum())
+    if alone:  # what was given up has been scanned
+        assert set(finished.values()) == {len(tried) * len(Q)}
+    else:
+        assert finished[0.0] < finished[1e9] or (
+            kind not in ("random", "sorted") and finished[0.0] == finished[1e9]
+        )
 
 
 @pytest.mark.parametrize("budget", [1e9, 3.0])

@@ -11,12 +11,11 @@
  * f - i. So a long place is read one byte per code, in a row, and few codes are compared. Of short codes, all bits that
  * are not of the substring are kept, which tells the distance.
  *
- * Where codes repeat, equal ones are entered once. A code is met by several tables; it is taken where it is met first, which is told from
- * the code itself, so nothing has to be remembered. The places of a step are counted before it is begun, then their
- * entries. A query that would go over its budget is given up, and the caller scans.
+ * Where codes repeat, equal ones are entered once. A code is met by several tables; it is taken where it is met first,
+ * which is told from the code itself, so nothing has to be remembered. The places of a step are counted before it is
+ * begun, then their entries. A query that would go over its budget is given up, and the caller scans. A step after which
+ * it is surely finished may cost more: as much as the scan that it saves.
  */
-#include <stdlib.h>
-
 #include "hamming_multi.h"
 #include "hamming_multi_visit.h"
 #include "hamming_work.h"
@@ -60,11 +59,10 @@ static int64_t look_up(search *s, const table *t, uint32_t place, int64_t flips)
         if (found.begin == found.end)
             continue;
         if (s->n_ranges == s->ranges_room) {
-            range *bigger = realloc(s->ranges, (size_t)(2 * s->ranges_room) * sizeof *bigger);
-            if (!bigger)
+            range *more_room = grown(s->ranges, &s->ranges_room, sizeof *s->ranges);
+            if (!more_room)
                 return -1;
-            s->ranges = bigger;
-            s->ranges_room *= 2;
+            s->ranges = more_room;
         }
         if (t->tags)
             PREFETCH(t->tags + found.begin);
@@ -94,8 +92,17 @@ static int64_t first_flips(const table *t, int64_t f)
     return f > rest ? f - rest : 0;
 }
 
-/* One step. Returns 0 where the budget, or memory, does not suffice. */
-static int step(search *s, int64_t which, const uint8_t *query)
+/* The most that comparing so many entries can cost; negative where that is not known. */
+static double most_cost(const search *s, const table *t, double entries)
+{
+    const int kept = t->tags || t->others, linked = s->index->members != NULL;
+    if (linked && !s->k)
+        return -1; /* of each entry, all rows */
+    return entries * (CODE + (kept ? TAG : 0) + TAKEN * (double)(linked ? s->k : 1));
+}
+
+/* One step. last: whether the search is finished after it. Returns 0 where the budget, or memory, does not suffice. */
+static int step(search *s, int64_t which, const uint8_t *query, int last)
 {
     const table *t = s->index->tables + which;
     const uint32_t value = value_of(t, query, s->index->width);
@@ -103,7 +110,7 @@ static int step(search *s, int64_t which, const uint8_t *query)
     double places = 0, entries = 0;
     for (int64_t i = first_flips(t, flips); i <= flips && i <= t->n_bits; i++)
         places += choose(t->n_bits, i);
-    if ((s->left -= PLACE * places) < 0)
+    if ((s->left -= place_cost(t) * places) < 0)
         return 0;
     s->n_ranges = 0;
     for (int64_t i = first_flips(t, flips); i <= flips && i <= t->n_bits; i++) {
@@ -114,14 +121,16 @@ static int step(search *s, int64_t which, const uint8_t *query)
         }
         entries += (double)more;
     }
-    const double read = t->tags || t->others ? TAG * entries : 0;
+    const double read = t->tags || t->others ? TAG * entries : 0, most = most_cost(s, t, entries);
+    if (last && most > s->left && most <= s->left + s->more)
+        s->left = most;
     if ((s->left -= read) < 0 || (read == 0 && CODE * entries > s->left))
         return 0;
     const double before = s->left;
     s->visit(s, value >> t->shift, which, flips);
     s->searched[which] = flips;
-    const int64_t most = flips + 1 <= t->n_bits ? flips + 1 : t->n_bits;
-    s->next[which] = PLACE * choose(t->n_bits, most) + GROWTH * (before - s->left + read);
+    const int64_t flipped = flips + 1 <= t->n_bits ? flips + 1 : t->n_bits;
+    s->next[which] = place_cost(t) * choose(t->n_bits, flipped) + GROWTH * (before - s->left + read);
     return s->left >= 0;
 }
 
@@ -144,7 +153,7 @@ static int run_search(search *s, const uint8_t *query)
                 which = i;
         if (which < 0)
             break;
-        if (!step(s, which, query))
+        if (!step(s, which, query, met >= (int64_t)s->far))
             return 0;
         nearer += s->count[met++];
     }
@@ -160,7 +169,7 @@ typedef struct {
     const multi *index;
     const filter *filter;
     int64_t k, radius;
-    double budget;
+    double budget, more;
     uint16_t *distances; /* (n_queries, k), for k > 0 */
     int64_t *rows;
     uint64_t **found; /* (n_queries) for a radius */
@@ -173,7 +182,8 @@ static int work_multi(const plan *w, int64_t q0, int64_t q1, int64_t c0, int64_t
     const problem *p = w->problem;
     const int64_t bins = 8 * p->width + 1;
     (void)c0, (void)c1, (void)job;
-    search s = {.index = m->index, .codes = p->codes, .filter = m->filter, .words = (p->width + 7) / 8, .k = m->k};
+    search s = {.index = m->index, .codes = p->codes, .filter = m->filter, .words = (p->width + 7) / 8, .k = m->k,
+                .more = m->more};
     search_choose(&s, p->portable != 0);
     s.ranges_room = 64;
     s.ranges = malloc((size_t)s.ranges_room * sizeof *s.ranges);
@@ -210,24 +220,29 @@ static int work_multi(const plan *w, int64_t q0, int64_t q1, int64_t c0, int64_t
 }
 
 /* The k nearest rows of each query, (n_queries, k) by distance and row, of which counts (n_queries) were found, or
- * GIVEN_UP where the budget, in nanoseconds, did not suffice; what follows is undefined then. k is at least 1. Returns
- * 0, or -1 without memory. */
-HS_API int hs_multi_topk(const multi *index, const asked *a, int64_t k, double budget, uint16_t *distances,
-                         int64_t *rows, int64_t *counts)
+ * GIVEN_UP where the budget, in nanoseconds, did not suffice; what follows is undefined then. more: what a step that
+ * surely finishes may cost in addition. k is at least 1 and at most n_codes. Returns 0, or -1 without memory. */
+HS_API int hs_multi_topk(const multi *index, const asked *a, int64_t k, double budget, double more,
+                         uint16_t *distances, int64_t *rows, int64_t *counts)
 {
-    multi_work m = {.index = index, .filter = a->filter, .k = k, .budget = budget, .distances = distances,
-                    .rows = rows, .counts = counts};
+    multi_work m = {.index = index, .filter = a->filter, .k = k, .budget = budget, .more = more,
+                    .distances = distances, .rows = rows, .counts = counts};
     problem p = problem_of(index, a, counts);
-    return run(&(plan){.problem = &p, .work = work_multi, .context = &m});
+    int failed = run(&(plan){.problem = &p, .work = work_multi, .context = &m});
+    if (!failed && scan_at_once(a, counts)) {
+        failed = hs_hamming_topk(&p, k, distances, rows);
+        counts[0] = k;
+    }
+    return failed;
 }
 
 /* All rows within a radius: counts (n_queries) as above, and what was found by query, which hs_multi_take frees: found
  * (n_queries) must be NULLs. */
-HS_API int hs_multi_radius(const multi *index, const asked *a, int64_t radius, double budget, uint64_t **found,
-                           int64_t *counts)
+HS_API int hs_multi_radius(const multi *index, const asked *a, int64_t radius, double budget, double more,
+                           uint64_t **found, int64_t *counts)
 {
-    multi_work m = {.index = index, .filter = a->filter, .radius = radius, .budget = budget, .found = found,
-                    .counts = counts};
+    multi_work m = {.index = index, .filter = a->filter, .radius = radius, .budget = budget, .more = more,
+                    .found = found, .counts = counts};
     problem p = problem_of(index, a, counts);
     return run(&(plan){.problem = &p, .work = work_multi, .context = &m});
 }

@@ -4,6 +4,7 @@
 #define HASHSTREAM_HAMMING_MULTI_H
 
 #include <stdint.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "cpu.h"
@@ -93,9 +94,25 @@ static inline problem problem_of(const multi *index, const asked *a, int64_t *co
                      .width = index->width, .n_threads = a->n_threads, .portable = a->portable};
 }
 
+/* The scans (hamming.c, hamming_weighted.c). A single query that was given up is scanned at once, where every row may be
+ * found: to come back for it takes some microseconds more. */
+HS_API int hs_hamming_topk(problem *p, int64_t k, uint16_t *distances, int64_t *indices);
+HS_API int hs_hamming_weighted(problem *p, int64_t r, const double *values, int64_t k, double *distances,
+                               int64_t *indices);
+
+static inline int scan_at_once(const asked *a, const int64_t *counts)
+{
+    const filter *f = a->filter;
+    return a->n_queries == 1 && counts[0] == GIVEN_UP && !f->marks && !f->slots && !f->n_dead && !f->begin;
+}
+
 /* Costs in nanoseconds, about: what counts is how they compare with those of a scan, which the caller gives. Of looking
- * a place up, of comparing the tag of an entry, of comparing a code, and of taking a row. Known to _substrings.py. */
-static const double PLACE = 30, TAG = 2, CODE = 16, TAKEN = 3;
+ * a place up, in a table of at most 2^NEAR_BITS places and in a larger one, of comparing the tag of an entry, of
+ * comparing a code, and of taking a row. Known to _substrings.py. */
+enum { NEAR_BITS = 18 };
+static const double NEAR_PLACE = 12, PLACE = 30, TAG = 2, CODE = 16, TAKEN = 3;
+
+static inline double place_cost(const table *t) { return t->n_bits <= NEAR_BITS ? NEAR_PLACE : PLACE; }
 
 /* The place of a code, and above `shift` bits what is kept with its entry. */
 static inline uint32_t value_of(const table *t, const uint8_t *code, int64_t width)
@@ -107,6 +124,15 @@ static inline uint32_t value_of(const table *t, const uint8_t *code, int64_t wid
 }
 
 static inline uint32_t place_of(const table *t, uint32_t value) { return value & (((uint32_t)1 << t->n_bits) - 1); }
+
+/* Double the room of an array. Returns it, or NULL without memory: the old one is still there then. */
+static inline void *grown(void *array, int64_t *room, size_t item)
+{
+    void *more = realloc(array, (size_t)(2 * *room) * item);
+    if (more)
+        *room *= 2;
+    return more;
+}
 
 /* A code as words; the bytes beyond its width are zero. */
 static inline void load_code(const uint8_t *code, int64_t width, int64_t words, uint64_t *to)

@@ -2,8 +2,6 @@
 #ifndef HASHSTREAM_HAMMING_MULTI_VISIT_H
 #define HASHSTREAM_HAMMING_MULTI_VISIT_H
 
-#include <stdlib.h>
-
 #include "hamming_multi.h"
 #include "hamming_nearest.h"
 
@@ -44,6 +42,7 @@ struct search {
     uint64_t worst;   /* only a candidate below this can still enter */
     int64_t *count;   /* (bins) found at each distance */
     double left;      /* of the budget */
+    double more;      /* what the last step may cost in addition */
     int failed;
 };
 
@@ -78,14 +77,13 @@ static void add(search *s, unsigned distance, uint32_t row)
         if (s->k)
             sweep(s);
         if (s->n_found == s->room) {
-            uint64_t *more = realloc(s->found, (size_t)(2 * s->room) * sizeof *more);
+            uint64_t *more = grown(s->found, &s->room, sizeof *s->found);
             if (!more) {
                 s->failed = 1;
                 s->left = -1;
                 return;
             }
             s->found = more;
-            s->room *= 2;
         }
         if (candidate >= s->worst)
             return;

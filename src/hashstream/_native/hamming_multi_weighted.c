@@ -4,8 +4,6 @@
  * is left of it. A code that was met in no substring then costs more than t in each of the m, so more than m t in all.
  * So t is raised, round by round, until m t is the k-th cost found. A round passes over what an earlier one has seen.
  */
-#include <stdlib.h>
-
 #include "hamming_costs.h"
 #include "hamming_multi.h"
 #include "hamming_work.h"
@@ -122,14 +120,13 @@ static void take_range(search *s, const table *t, uint32_t place, double cost)
     if (found.begin == found.end)
         return;
     if (s->n_ranges == s->ranges_room) {
-        range *bigger = realloc(s->ranges, (size_t)(2 * s->ranges_room) * sizeof *bigger);
-        if (!bigger) {
+        range *more = grown(s->ranges, &s->ranges_room, sizeof *s->ranges);
+        if (!more) {
             s->failed = 1;
             s->left = -1;
             return;
         }
-        s->ranges = bigger;
-        s->ranges_room *= 2;
+        s->ranges = more;
     }
     if (t->tags)
         PREFETCH(t->tags + found.begin);
@@ -162,7 +159,7 @@ static void look_up(search *s, const table *t, const choices *c, uint32_t place,
             PREFETCH(t->starts + places[depth]);
             ring[n % PLACES_AHEAD] = places[depth];
             ring_costs[n++ % PLACES_AHEAD] = sums[depth];
-            s->left -= PLACE;
+            s->left -= place_cost(t);
         } else if (depth == 0) {
             more = 0;
         } else {
@@ -286,5 +283,10 @@ HS_API int hs_multi_weighted(const multi *index, const asked *a, int64_t r, int6
     weighted_work m = {.index = index, .filter = a->filter, .values = a->queries, .k = k, .r = r, .budget = budget,
                        .distances = distances, .rows = rows, .counts = counts};
     problem p = problem_of(index, a, counts);
-    return run(&(plan){.problem = &p, .work = work_weighted, .context = &m});
+    int failed = run(&(plan){.problem = &p, .work = work_weighted, .context = &m});
+    if (!failed && scan_at_once(a, counts)) {
+        failed = hs_hamming_weighted(&p, r, a->queries, k, distances, rows);
+        counts[0] = k;
+    }
+    return failed;
 }

@@ -12,7 +12,7 @@ from hashstream.hamming._among import Found as Scanned
 from hashstream.hamming._among import scanned_radius, scanned_topk, scanned_weighted
 from hashstream.hamming._check import check_codes, check_k, check_mask, check_n_threads, check_values
 from hashstream.hamming._engine import engine
-from hashstream.hamming._multi_kernel import EVERY, GIVEN_UP, LAST, Asked, Place, Tables
+from hashstream.hamming._multi_kernel import EVERY, GIVEN_UP, LAST, Asked, Budget, Place, Tables
 from hashstream.hamming._substrings import CODE, Substring, choose_substrings
 from hashstream.hamming._types import Among, TopK, WithinRadius
 
@@ -27,14 +27,15 @@ SCAN = 0.06, 0.022
 costs in hamming_multi.h."""
 WEIGHTED = 0.07, 0.05
 """The same for real-valued queries."""
-FEW, CALL = 4, 15e3
+FEW, CALL = 4, 10e3
 """Fewer queries than this count as single ones, and what it costs to call the kernel for them, in ns."""
-CACHED, IN_CACHE = 16 << 20, 0.75
+CACHED, IN_CACHE = 16 << 20, 0.6
 """Codes of so many bytes are in the cache, and scanned in that share of the time."""
 GATHERED = 3.0
 """The cost of scanning a code that is picked out by a mask, in the cost of one among all."""
 SHARE = 0.15
-"""Share of the cost of a scan that a query may cost before it is given up and scanned."""
+"""Share of the cost of a scan that a query may cost before it is given up and scanned, unless its next step is surely
+the last: then all of it."""
 MOST_NEIGHBOURS = 1000
 """By more, substrings are not chosen."""
 SAMPLE, OTHERS = 64, 4096
@@ -123,12 +124,15 @@ class MultiIndex:
         """The k codes nearest to each query; as `hamming.topk`."""
         place, threads, Q = self._place, check_n_threads(n_threads), self._queries(queries)
         alive = self._alive(among)
-        k, most = min(check_k(k), alive), budget(place.codes, len(Q), threads) * self._share(among, alive)
+        k, most = (
+            min(check_k(k), alive),
+            budget(place.codes, len(Q), threads, SCAN, self._share(among, alive)),
+        )
 
         def scan(left: slice | np.ndarray) -> Scanned:
             return scanned_topk(Q[left], place.codes, k, among, threads)
 
-        if self._tables is None or not len(Q) or not k or k * CODE > most:
+        if self._tables is None or not len(Q) or not k or k * CODE > most.steps:
             return TopK(*scan(ALL))
         return _completed(self._tables.topk(Asked(place, Q, among, threads), k, most), among, scan)
 
@@ -141,7 +145,7 @@ class MultiIndex:
         alive = self._alive(among)
         k, most = (
             min(check_k(k), alive),
-            budget(place.codes, len(V), threads, WEIGHTED) * self._share(among, alive),
+            budget(place.codes, len(V), threads, WEIGHTED, self._share(among, alive)).steps,
         )
 
         def scan(left: slice | np.ndarray) -> Scanned:
@@ -156,11 +160,11 @@ class MultiIndex:
     ) -> WithinRadius:
         """All codes at most `radius` away from each query; as `hamming.radius`."""
         place, threads, Q = self._place, check_n_threads(n_threads), self._queries(queries)
-        most = budget(place.codes, len(Q), threads) * self._share(among, self._alive(among))
+        most = budget(place.codes, len(Q), threads, SCAN, self._share(among, self._alive(among)))
         if radius < 0:
             raise ValueError(f"radius must be at least 0, got {radius}")
         within = min(int(radius), 8 * place.codes.shape[1])
-        if self._tables is None or not len(Q) or most < 0:
+        if self._tables is None or not len(Q) or most.steps < 0:
             return WithinRadius(*scanned_radius(Q, place.codes, within, among, threads))
         far, rows, counts = self._tables.radius(Asked(place, Q, among, threads), within, most)
         where = rows if among.slots is None else among.slots[rows].astype(np.int64)
@@ -226,10 +230,14 @@ def scan_cost(codes: np.ndarray, q: int, n_threads: int, scan: tuple[float, floa
     return per_byte * codes.size * (IN_CACHE if codes.size <= CACHED else 1.0)
 
 
-def budget(codes: np.ndarray, q: int, n_threads: int, scan: tuple[float, float] = SCAN) -> float:
-    """Nanoseconds, in the units of the kernel, that looking up one of q queries may cost before it is scanned; negative
-    where it is not worthwhile to begin."""
-    return SHARE * scan_cost(codes, q, n_threads, scan) - (0 if q >= FEW else CALL)
+def budget(
+    codes: np.ndarray, q: int, n_threads: int, scan: tuple[float, float] = SCAN, share: float = 1.0
+) -> Budget:
+    """The cost at which one of q queries is scanned instead, which reads a share of the codes; negative where it is not
+    worthwhile to begin."""
+    whole = share * scan_cost(codes, q, n_threads, scan)
+    steps = SHARE * whole - (0 if q >= FEW else CALL)
+    return Budget(steps, whole - steps)
 
 
 def _different(codes: np.ndarray, rng: np.random.Generator) -> np.ndarray:
@@ -263,7 +271,7 @@ def _substrings_of(codes: np.ndarray, tables: Tables, k: int, linked: bool) -> l
         np.minimum(radii, n_bits),
         n_entries=tables.distinct if linked else n,
         room=room * n - held,
-        scans=[(scan_cost(codes, q, 1), budget(codes, q, 1)) for q in (1, FEW)],
+        scans=[(scan_cost(codes, q, 1), budget(codes, q, 1).steps) for q in (1, FEW)],
     )
 
 

@@ -21,9 +21,9 @@ MOST = 16
 """Substrings; known to hamming_multi.h."""
 PLACES = 1 << 20
 """Bytes that the places of all tables may take, however few codes there are."""
-PLACE, TAG, CODE = 30.0, 2.0, 16.0
-"""Costs in ns: of looking up a place, of comparing the tag of an entry, and of comparing a code; known to
-hamming_multi.h."""
+NEAR_BITS, NEAR_PLACE, PLACE, TAG, CODE = 18, 12.0, 30.0, 2.0, 16.0
+"""Costs in ns: of looking up a place, in a table of at most 2^NEAR_BITS places and in a larger one, of comparing the
+tag of an entry, and of comparing a code; known to hamming_multi.h."""
 
 
 class Substring(NamedTuple):
@@ -128,7 +128,8 @@ def estimated(
             looked_up = sum(
                 comb(places, n) for n in range(max(0, flips - tag - unseen), min(flips, places) + 1)
             )
-            cost = PLACE * looked_up + (CODE * met[compared].sum() if not len(rest) else 0.0)
+            place = NEAR_PLACE if places <= NEAR_BITS else PLACE
+            cost = place * looked_up + (CODE * met[compared].sum() if not len(rest) else 0.0)
             cost += TAG * met[read].sum() if tag or len(rest) else 0.0
             steps.append((flips, cost))
     steps.sort(key=lambda step: step[0])
