@@ -21,7 +21,7 @@ from threadpoolctl import ThreadpoolController, threadpool_limits
 import hashstream as hs
 from hashstream.checks import class_stream, state_of
 from hashstream.hashers import threads
-from hashstream.hashers.threads import lock_of, on_one_thread
+from hashstream.hashers.threads import lock_of, n_threads, on_one_thread
 
 METHODS = sorted(hs.methods())
 
@@ -98,6 +98,13 @@ def test_the_limit_holds_in_every_thread_and_is_put_back(where: str, two_threads
     learn() if where == "main" else in_thread(learn)
     assert noted == [[1] * len(two_threads)]
     assert blas_threads() == two_threads
+
+
+def test_how_many_threads_a_product_may_use(two_threads: list[int]) -> None:
+    assert n_threads() == 2
+    assert on_one_thread(n_threads) == 1
+    with threadpool_limits(1, user_api="blas"):
+        assert n_threads() == 1
 
 
 def test_two_learners_that_overlap(two_threads: list[int]) -> None:

@@ -14,12 +14,15 @@ import numpy as np
 from hashstream.hashers.features import FeatureMap
 from hashstream.hashers.kernels.settle import Columns, columns_of, overflown, settle, squares
 from hashstream.hashers.rounding import Bounded, bounded_product, narrowed, widened
-from hashstream.hashers.threads import on_one_thread
+from hashstream.hashers.threads import n_threads, on_one_thread
 from hashstream.hashers.validation import all_finite, check_finite
 
 __all__ = ["Encoder", "Product", "block_rows"]
 
 BLOCK_BYTES = 1 << 20  # of X: a block that is still in the cache when it has been checked
+SHARED_BLOCK_BYTES = (
+    1 << 22
+)  # where several threads multiply it, which have to wait for one another after each block
 BLOCK_ROWS = 256  # and no fewer rows, where rows are long, or the matrix product suffers
 PRODUCT_BYTES = 1 << 22  # of the product of a block, where it has more columns than X
 MANY_FEATURES = (
@@ -41,14 +44,17 @@ class Product:
     ) -> Columns:  # not `cached_property`, whose lock a thread may hold while the process is forked
         return columns_of(self.matrix)
 
-    def multiply(self, X: np.ndarray, out: np.ndarray, codes: np.ndarray | None = None) -> bool:
+    def multiply(
+        self, X: np.ndarray, out: np.ndarray, codes: np.ndarray | None = None, *, alone: bool = True
+    ) -> bool:
         """X @ matrix into `out` (n, r), with signs that depend on nothing but the row, unless a value is not finite.
 
         X : (n, d) in the dtype of the matrix. Call it where overflow is ignored. codes : (n, ceil(r / 8)), for the
-        signs as bits. Returns False where there are codes and a value is not finite.
+        signs as bits. alone : False where several threads multiply. Returns False where there are codes and a value is
+        not finite.
         """
         X = in_order(X)
-        early = codes is not None and len(X) >= BLOCK_ROWS and X.shape[1] >= MANY_FEATURES
+        early = alone and codes is not None and len(X) >= BLOCK_ROWS and X.shape[1] >= MANY_FEATURES
         known = squares(X) if early else None
         np.matmul(X, self.matrix, out=out)
         return settle(X, self.columns, out, codes, known)
@@ -178,7 +184,8 @@ class Encoder:
         A product with NaN or infinity is not finite, so the fewer numbers of the product are checked.
         """
         n, size = len(X), np.dtype(self.dtype).itemsize * self.n_bits
-        step = min(block_rows(X), max(BLOCK_ROWS, PRODUCT_BYTES // size))
+        alone = n <= block_rows(X) or n_threads() <= 1
+        step = min(block_rows(X, alone), max(BLOCK_ROWS, PRODUCT_BYTES // size))
         values = np.empty((min(step, n), self.n_bits), self.dtype)
         with np.errstate(invalid="ignore", over="ignore"):
             for start in range(0, n, step):
@@ -186,7 +193,7 @@ class Encoder:
                 if block.dtype != self.dtype:
                     block = block.astype(self.dtype)
                 found = values[: len(block)]
-                if not product.multiply(block, found, some):
+                if not product.multiply(block, found, some, alone=alone):
                     overflown(in_order(check_finite(block)), product.columns, found)
                     some[...] = np.packbits(found > 0, axis=1)
                 if len(block) == step:
@@ -203,9 +210,9 @@ class Encoder:
 _wide_encoders: WeakKeyDictionary[Encoder, Encoder] = WeakKeyDictionary()  # apart, so that a copy is small
 
 
-def block_rows(X: np.ndarray) -> int:
-    """Rows of X that are encoded at once."""
-    return max(BLOCK_ROWS, BLOCK_BYTES // (X.itemsize * X.shape[1]))
+def block_rows(X: np.ndarray, alone: bool = True) -> int:
+    """Rows of X that are encoded at once. alone : False where several threads multiply."""
+    return max(BLOCK_ROWS, (BLOCK_BYTES if alone else SHARED_BLOCK_BYTES) // (X.itemsize * X.shape[1]))
 
 
 def in_order(X: np.ndarray) -> np.ndarray:

@@ -1,4 +1,5 @@
-"""Learning on one BLAS thread, in whichever thread of the process: `on_one_thread`. And one lock per hasher: `lock_of`.
+"""Learning on one BLAS thread, in whichever thread of the process: `on_one_thread`; and on how many anything else is
+computed: `n_threads`. And one lock per hasher: `lock_of`.
 
 The number of threads that a matrix product or a factorization is split into changes its rounding. The same batches must
 give the same model in every process, so a model is learned on one. Batches are small: more threads would cost more than
@@ -31,7 +32,7 @@ from typing import Any, TypeVar
 
 from threadpoolctl import LibController, ThreadpoolController
 
-__all__ = ["lock_of", "on_one_thread"]
+__all__ = ["lock_of", "n_threads", "on_one_thread"]
 
 T = TypeVar("T")
 
@@ -73,6 +74,11 @@ def on_one_thread(work: Callable[[], T]) -> T:
     return result
 
 
+def n_threads() -> int:
+    """Threads that a matrix product may use at the moment."""
+    return max((one.get() for one in _libraries().values() if one.blas), default=1)
+
+
 # ---- the libraries
 
 
@@ -81,7 +87,7 @@ class _Library:
 
     def __init__(self, controller: LibController) -> None:
         kind = "openmp" if getattr(controller, "threading_layer", "") == "openmp" else controller.internal_api
-        self.per_thread = kind in PER_THREAD
+        self.per_thread, self.blas = kind in PER_THREAD, controller.user_api == "blas"
         self.get: Callable[[], int] = controller.get_num_threads
         self.set: Callable[[int], Any] = controller.set_num_threads
         for getter, setter in FUNCTIONS.get(kind, ()):
