@@ -8,7 +8,7 @@ the scan's before anything is timed; other engines are shown at the recall that 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
@@ -85,7 +85,7 @@ def uniform(n: int, n_bits: int) -> Codes:
     return Codes(codes, np.packbits(values > 0, axis=1), values)
 
 
-Search = Callable[[np.ndarray], object]
+Search = Callable[..., object]
 
 
 def one_by_one(search: Search, queries: np.ndarray) -> Callable[[], object]:
@@ -102,6 +102,17 @@ def one_by_one(search: Search, queries: np.ndarray) -> Callable[[], object]:
 Times = dict[str, float]
 Others = Mapping[str, Search]
 NOBODY: Others = {}
+ONE = (1,)
+
+
+def on_threads(threads: Sequence[int], scan: Search, look_up: Search) -> dict[str, Search]:
+    """Both searches on so many threads; by name, with the number of threads unless it is 1."""
+    found: dict[str, Search] = {}
+    for n in threads:
+        with_threads = "" if n == 1 else f", {n} threads"
+        found[f"scan{with_threads}"] = partial(scan, n_threads=n)
+        found[f"multi-index{with_threads}"] = partial(look_up, n_threads=n)
+    return found
 
 
 class Measured:
@@ -125,31 +136,31 @@ class Measured:
         for one, other in zip((*found, *near, *cheap), (*wanted, *all_near, *cheapest), strict=True):
             np.testing.assert_array_equal(one, other)
 
-    def _in_turn(
-        self, scan: Search, look_up: Search, given: np.ndarray, *, alone: bool, others: Others = NOBODY
-    ) -> Times:
+    def _in_turn(self, sides: Mapping[str, Search], given: np.ndarray, *, alone: bool) -> Times:
         """Seconds per query. The index is asked for all queries, the others for some; alone : one by one."""
         some = given[:: max(1, len(given) // (20 if alone else 200))]
-        asked: dict[str, tuple[Search, np.ndarray]] = {"scan": (scan, some), "multi-index": (look_up, given)}
-        asked |= {name: (search, some) for name, search in others.items()}
-        sides = {name: one_by_one(f, Q) if alone else partial(f, Q) for name, (f, Q) in asked.items()}
-        taken = in_turn(sides, seconds=self.seconds, long=20.0)
-        return {name: taken[name] / len(Q) for name, (_, Q) in asked.items()}
+        asked = {name: given if name.startswith("multi-index") else some for name in sides}
+        calls = {
+            name: one_by_one(search, asked[name]) if alone else partial(search, asked[name])
+            for name, search in sides.items()
+        }
+        taken = in_turn(calls, seconds=self.seconds, long=20.0)
+        return {name: taken[name] / len(asked[name]) for name in sides}
 
-    def topk(self, *, alone: bool = True, n_threads: int = 1, others: Others = NOBODY) -> Times:
-        scan = partial(hamming.topk, codes=self.codes, k=K, n_threads=n_threads)
-        look_up = partial(self.index.topk, k=K, n_threads=n_threads)
-        return self._in_turn(scan, look_up, self.queries, alone=alone, others=others)
+    def topk(self, *, alone: bool = True, threads: Sequence[int] = ONE, others: Others = NOBODY) -> Times:
+        scan = partial(hamming.topk, codes=self.codes, k=K)
+        sides = on_threads(threads, scan, partial(self.index.topk, k=K))
+        return self._in_turn({**sides, **others}, self.queries, alone=alone)
 
-    def within(self, radius: int, *, alone: bool = True, n_threads: int = 1) -> Times:
-        scan = partial(hamming.radius, codes=self.codes, radius=radius, n_threads=n_threads)
-        look_up = partial(self.index.radius, radius=radius, n_threads=n_threads)
-        return self._in_turn(scan, look_up, self.queries, alone=alone)
+    def within(self, radius: int, *, alone: bool = True, threads: Sequence[int] = ONE) -> Times:
+        scan = partial(hamming.radius, codes=self.codes, radius=radius)
+        sides = on_threads(threads, scan, partial(self.index.radius, radius=radius))
+        return self._in_turn(sides, self.queries, alone=alone)
 
-    def weighted(self, *, alone: bool = True, n_threads: int = 1) -> Times:
-        scan = partial(hamming.weighted_topk, codes=self.codes, k=K, n_threads=n_threads)
-        look_up = partial(self.index.weighted_topk, k=K, n_threads=n_threads)
-        return self._in_turn(scan, look_up, self.values, alone=alone)
+    def weighted(self, *, alone: bool = True, threads: Sequence[int] = ONE) -> Times:
+        scan = partial(hamming.weighted_topk, codes=self.codes, k=K)
+        sides = on_threads(threads, scan, partial(self.index.weighted_topk, k=K))
+        return self._in_turn(sides, self.values, alone=alone)
 
     def slowest(self, queries: np.ndarray, k: int = K) -> float:
         """The time of the slowest query over that of a scan for it, each the fastest of some calls, in turn. Where that
@@ -261,9 +272,9 @@ def two_threads(name: str, m: Measured, quick: bool) -> list[Ratio]:
         ("real-valued queries, one", m.weighted),
         ("real-valued queries, 1,000", partial(m.weighted, alone=False)),
     ):
-        one, two = search(n_threads=1), search(n_threads=2)
+        times = search(threads=(1, 2))
         for side in ("scan", "multi-index"):
-            sides = ("2 threads", two[side]), ("1 thread", one[side])
+            sides = ("2 threads", times[f"{side}, 2 threads"]), ("1 thread", times[side])
             found.append(Ratio(f"{name}, {work}, {side}", *sides, at_most=None if quick else 1.1))
     return found
 

@@ -29,7 +29,7 @@ WEIGHTED = 0.07, 0.05
 """The same for real-valued queries."""
 FEW, CALL = 4, 10e3
 """Fewer queries than this count as single ones, and what it costs to call the kernel for them, in ns."""
-CACHED, IN_CACHE = 16 << 20, 0.6
+CACHED, IN_CACHE = 16 << 20, 0.55
 """Codes of so many bytes are in the cache, and scanned in that share of the time."""
 GATHERED = 3.0
 """The cost of scanning a code that is picked out by a mask, in the cost of one among all."""
@@ -124,15 +124,15 @@ class MultiIndex:
         """The k codes nearest to each query; as `hamming.topk`."""
         place, threads, Q = self._place, check_n_threads(n_threads), self._queries(queries)
         alive = self._alive(among)
-        k, most = (
-            min(check_k(k), alive),
-            budget(place.codes, len(Q), threads, SCAN, self._share(among, alive)),
-        )
+        k = min(check_k(k), alive)
 
         def scan(left: slice | np.ndarray) -> Scanned:
             return scanned_topk(Q[left], place.codes, k, among, threads)
 
-        if self._tables is None or not len(Q) or not k or k * CODE > most.steps:
+        if self._tables is None or not len(Q) or not k:
+            return TopK(*scan(ALL))
+        most = budget(place.codes, len(Q), threads, SCAN, self._share(among, alive))
+        if k * CODE > most.steps:
             return TopK(*scan(ALL))
         return _completed(self._tables.topk(Asked(place, Q, among, threads), k, most), among, scan)
 
@@ -143,15 +143,15 @@ class MultiIndex:
         place, threads = self._place, check_n_threads(n_threads)
         V = check_values(values, place.codes.shape[1])
         alive = self._alive(among)
-        k, most = (
-            min(check_k(k), alive),
-            budget(place.codes, len(V), threads, WEIGHTED, self._share(among, alive)).steps,
-        )
+        k = min(check_k(k), alive)
 
         def scan(left: slice | np.ndarray) -> Scanned:
             return scanned_weighted(V[left], place.codes, k, among, threads)
 
-        if self._tables is None or not len(V) or not k or k * CODE > most:
+        if self._tables is None or not len(V) or not k:
+            return TopK(*scan(ALL))
+        most = budget(place.codes, len(V), threads, WEIGHTED, self._share(among, alive)).steps
+        if k * CODE > most:
             return TopK(*scan(ALL))
         return _completed(self._tables.weighted(Asked(place, V, among, threads), k, most), among, scan)
 
@@ -160,11 +160,14 @@ class MultiIndex:
     ) -> WithinRadius:
         """All codes at most `radius` away from each query; as `hamming.radius`."""
         place, threads, Q = self._place, check_n_threads(n_threads), self._queries(queries)
-        most = budget(place.codes, len(Q), threads, SCAN, self._share(among, self._alive(among)))
+        alive = self._alive(among)
         if radius < 0:
             raise ValueError(f"radius must be at least 0, got {radius}")
         within = min(int(radius), 8 * place.codes.shape[1])
-        if self._tables is None or not len(Q) or most.steps < 0:
+        if self._tables is None or not len(Q):
+            return WithinRadius(*scanned_radius(Q, place.codes, within, among, threads))
+        most = budget(place.codes, len(Q), threads, SCAN, self._share(among, alive))
+        if most.steps < 0:
             return WithinRadius(*scanned_radius(Q, place.codes, within, among, threads))
         far, rows, counts = self._tables.radius(Asked(place, Q, among, threads), within, most)
         where = rows if among.slots is None else among.slots[rows].astype(np.int64)
