@@ -22,7 +22,7 @@ COPY pyproject.toml setup.py constraints.txt README.md LICENSE ./
 COPY src src
 RUN python -m venv /opt/hashstream \
     && /opt/hashstream/bin/pip install --no-cache-dir --constraint constraints.txt ".[${EXTRAS}]" \
-    && /opt/hashstream/bin/python -c "import hashstream._native._kernels"
+    && /opt/hashstream/bin/python -c "from hashstream import _native; assert _native.lib"
 
 FROM python:3.11-slim-bookworm
 

@@ -11,14 +11,14 @@ unexport PYTHONDONTWRITEBYTECODE
 # One more than cores: tests that start servers and clusters wait for them.
 PROCESSES ?= $(shell expr $$(getconf _NPROCESSORS_ONLN 2>/dev/null || echo 1) + 1)
 
-.PHONY: help install demo serve cluster test lint perf asan crash fuzz screenshots clean
+.PHONY: help install demo serve cluster test pytest lint perf asan arm64 crash fuzz dist screenshots clean
 
 help:  ## show this list
-	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-11s %s\n", $$1, $$2}'
+	@grep -hE '^[a-z0-9]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-11s %s\n", $$1, $$2}'
 
 $(STAMP): pyproject.toml setup.py constraints.txt $(wildcard src/hashstream/_native/*.c src/hashstream/_native/*.h)
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[all,test,lint]'
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[all,test,lint,dist]'
 	@touch $@
 
 install: $(STAMP)  ## create the virtual environment and install the package with all extras and compiled kernels
@@ -32,7 +32,10 @@ serve: $(STAMP)  ## a table of unlabelled images and the page to teach it, at ht
 cluster: $(STAMP)  ## two shards on this machine, killed and taught while they are searched; a picture (two minutes)
 	$(BIN)/hashstream cluster demo --out cluster-output
 
-test: lint  ## lint, types, tests, doctests, the examples of README and docs
+test: $(STAMP)  ## lint, types, tests, doctests, the examples of README and docs
+	@$(MAKE) --no-print-directory --jobs=2 --output-sync=target lint pytest
+
+pytest: $(STAMP)
 	$(BIN)/python -m pytest -q --numprocesses $(PROCESSES) --dist worksteal
 
 lint: $(STAMP)  ## ruff and mypy
@@ -54,10 +57,16 @@ perf: $(STAMP)  ## speed, as ratios to the literal equations, matrix products, f
 asan: $(STAMP)  ## run the kernels' tests under AddressSanitizer and UndefinedBehaviorSanitizer
 	$(BIN)/python tests/run_asan.py
 
+arm64: $(STAMP)  ## the kernels for 64-bit ARM and the tests of hamming, in an emulator (needs Debian's qemu-user and a cross-compiler)
+	$(BIN)/python tests/run_arm64.py
+
 crash: $(STAMP)  ## kill, interrupt and fork tables, services and clusters, simulate power loss, damage files (half an hour)
 	$(BIN)/python tests/run_crash.py
 	$(BIN)/python tests/run_serve_crash.py --kills 20
 	$(BIN)/python tests/run_cluster_crash.py
+
+dist: $(STAMP)  ## an sdist and a wheel in dist/, checked, installed in empty environments and tested there (five minutes)
+	$(BIN)/python tests/run_dist.py
 
 screenshots: $(STAMP)  ## pictures of the page for the docs (needs Chromium)
 	$(BIN)/python -m tests.serve.screenshots --out docs/results/serve
@@ -67,5 +76,5 @@ fuzz: $(STAMP)  ## mutate files and folders for FUZZ_SECONDS (300), and send 10,
 	$(BIN)/python tests/run_schema_fuzz.py --cases 10000
 
 clean:  ## remove the virtual environment and all build products
-	rm -rf $(VENV) build *.egg-info src/*.egg-info demo-output cluster-output serve-tables
-	rm -f src/hashstream/_native/_kernels*.so
+	rm -rf $(VENV) build dist *.egg-info src/*.egg-info demo-output cluster-output serve-tables
+	rm -f src/hashstream/_native/_kernels*

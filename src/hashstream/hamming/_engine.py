@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
 import numpy as np
 
+from hashstream._native import warn_if_slow
 from hashstream.hamming import _kernel, _twin
 from hashstream.hamming._labels import Labels
 from hashstream.hamming._types import Part
@@ -73,8 +74,12 @@ class Engine(Protocol):
         int64 rank, (q, c) float64; the relevant codes within each cutoff (q, c) int64."""
 
 
-engine: Engine
-if _kernel.available():
-    engine = _kernel
-else:
-    engine = _twin
+class _SlowEngine:
+    """The twin, which says so at its first use."""
+
+    def __getattr__(self, name: str) -> Any:
+        warn_if_slow()
+        return getattr(_twin, name)
+
+
+engine: Engine = _kernel if _kernel.available() else cast(Engine, _SlowEngine())

@@ -9,7 +9,7 @@ from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
 
-from hashstream._native import lib
+from hashstream._native import lib, warn_if_slow
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -36,7 +36,10 @@ def choice(kernel: Callable[[], Kernel], compiled: Callable[P, R], twin: Callabl
 
     @wraps(twin)
     def chosen(*args: P.args, **kwargs: P.kwargs) -> R:
-        return (compiled if kernel() else twin)(*args, **kwargs)
+        if kernel():
+            return compiled(*args, **kwargs)
+        warn_if_slow()
+        return twin(*args, **kwargs)
 
     return chosen
 
