@@ -74,7 +74,7 @@ def test_codes_follow_the_dither_only_where_there_is_one(
 ) -> None:
     X, y = noisy_digits
     with VARIANTS[name].in_place():
-        functions = taught(VARIANTS[name], X, y)._functions()
+        functions = taught(VARIANTS[name], X, y).functions()
         turned = replace(functions, dither=-functions.dither, dither_offsets=-functions.dither_offsets)
         same = np.array_equal(functions.values(X) > 0, turned.values(X) > 0)
     assert same != dithered
@@ -101,7 +101,7 @@ def test_without_error_diffusion_bits_depend_on_no_other_bit(
     X, y = noisy_digits
     for name, alone in ((WHOLE, False), ("error diffusion", True)):
         with VARIANTS[name].in_place():
-            functions = taught(VARIANTS[name], X, y)._functions()
+            functions = taught(VARIANTS[name], X, y).functions()
             last = Functions(
                 functions.map, functions.weights, functions.offsets, functions.codewords[:, -1:],
                 functions.dither[:, -1:], functions.dither_offsets[-1:], functions.gain, functions.hard,

@@ -130,7 +130,7 @@ def test_sums_do_not_depend_on_the_order() -> None:
 def test_one_class_gives_codes_of_a_random_projection() -> None:
     hasher = small().partial_fit(X[:200], np.zeros(200))
     found = hasher.settled()
-    a = found._functions().map.rows(X) @ found.dither_ - found.dither_offsets_
+    a = found.functions().map.rows(X) @ found.dither_ - found.dither_offsets_
     assert np.array_equal(hasher.transform(X), np.packbits(a < 0, axis=1))
     random = hs.LSH(16, feature_map="center", random_state=0).partial_fit(X[:200])
     test = X[:200], Y[:200]

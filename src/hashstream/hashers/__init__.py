@@ -36,6 +36,7 @@ from hashstream.hashers.classifier import ClassifierHash
 # isort: on
 
 from hashstream.hashers.named_settings import NAMED_SETTINGS
+from hashstream.hashers.onnx_export import export_onnx
 from hashstream.hashers.parts import PartError, PartProgress, fit_parts
 from hashstream.hashers.parts_folder import remove_learners
 from hashstream.hashers.processes import in_processes
@@ -78,6 +79,7 @@ __all__ = [
     "RidgeHash",
     "SketchHash",
     "Whole",
+    "export_onnx",
     "features",
     "fit_parts",
     "in_processes",

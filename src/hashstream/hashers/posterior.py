@@ -607,7 +607,8 @@ class PosteriorHash(OnlineHasher):
 
     # ---- encoding
 
-    def _functions(self) -> Functions:
+    def functions(self) -> Functions:
+        """The current hash functions, computed where nobody has asked for them yet."""
         if "weights_" not in self.__dict__:
             return self._late.get()
         found: Functions | None = self.__dict__.get("_found")
@@ -620,10 +621,10 @@ class PosteriorHash(OnlineHasher):
         return found
 
     def _project(self, X: np.ndarray) -> np.ndarray:
-        return self._functions().values(X)
+        return self.functions().values(X)
 
     def _bounded(self, X: np.ndarray) -> Bounded:
-        return self._functions().bounded(X)
+        return self.functions().bounded(X)
 
     def widened(self) -> Self:
         wide = super().widened()
@@ -633,7 +634,7 @@ class PosteriorHash(OnlineHasher):
     def settled(self) -> Self:
         view = super().settled()
         if hasattr(view, "n_seen_"):
-            found = view._functions()
+            found = view.functions()
             drawn = found.map
             view.__dict__.update(
                 origin_=drawn.origin, reduction_=drawn.reduction, basis_=drawn.basis, directions_=drawn.directions,
