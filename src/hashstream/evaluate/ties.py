@@ -18,7 +18,6 @@ and S. Sclaroff, "Hashing as Tie-Aware Learning to Rank", CVPR 2018.
 from __future__ import annotations
 
 import numpy as np
-from scipy.special import digamma
 
 # Elements of a temporary array: 8 MiB of float64. What is computed for all queries at once is cut to this.
 BLOCK = 1 << 20
@@ -34,6 +33,8 @@ def harmonic_gap(start: np.ndarray, length: np.ndarray) -> np.ndarray:
     >>> harmonic_gap(np.array([0, 1_000_000]), np.array([3, 1]))
     array([1.83333333e+00, 9.99999000e-07])
     """
+    from scipy.special import digamma  # here: importing it takes as long as NumPy, and every command would
+
     start, length = np.broadcast_arrays(np.asarray(start, np.float64), np.asarray(length, np.float64))
     end = start + length
     a, b = np.maximum(start, 1.0), np.maximum(end, 1.0)  # the series is not used at 0: any number does
