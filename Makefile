@@ -18,7 +18,7 @@ help:  ## show this list
 
 $(STAMP): pyproject.toml setup.py constraints.txt $(wildcard src/hashstream/_native/*.c src/hashstream/_native/*.h)
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[all,test,lint,dist]'
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[all,test,lint]'
 	@touch $@
 
 install: $(STAMP)  ## create the virtual environment and install the package with all extras and compiled kernels

@@ -67,13 +67,15 @@ def main() -> None:
     tests = parser.parse_args().tests
     dist, limits = ROOT / "dist", ROOT / "constraints.txt"
     shutil.rmtree(dist, ignore_errors=True)
-    run(sys.executable, "-m", "build", "--outdir", dist, ROOT)
-    (sdist,), (wheel,) = dist.glob("*.tar.gz"), dist.glob("*.whl")
-    print(run(sys.executable, "-m", "twine", "check", "--strict", sdist, wheel))
-    if "-py3-none-" not in wheel.name:
-        sys.exit(f"{wheel.name} is not for every version of Python")
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
+        tools = environment(folder / "tools")
+        run(tools, "-m", "pip", "install", "--quiet", "build", "twine")
+        run(tools, "-m", "build", "--outdir", dist, ROOT)
+        (sdist,), (wheel,) = dist.glob("*.tar.gz"), dist.glob("*.whl")
+        print(run(tools, "-m", "twine", "check", "--strict", sdist, wheel))
+        if "-py3-none-" not in wheel.name:
+            sys.exit(f"{wheel.name} is not for every version of Python")
         python = environment(folder / "wheel")
         run(python, "-m", "pip", "install", "--quiet", "--constraint", limits, wheel)
         if (said := run(python, "-c", TRY, cwd=folder).strip()) != "C 0":

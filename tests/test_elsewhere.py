@@ -20,10 +20,11 @@ INSTALLED = sorted(Path("/usr/lib/postgresql").glob("*/bin")) if Path("/usr/lib/
 
 
 def binaries() -> Path:
-    found = Path(shutil.which("initdb") or "").parent if shutil.which("initdb") else None
-    if found is None and not INSTALLED:
+    if found := shutil.which("initdb"):
+        return Path(found).resolve().parent
+    if not INSTALLED:
         pytest.skip("PostgreSQL is not installed")
-    return found or INSTALLED[-1]
+    return INSTALLED[-1]
 
 
 @pytest.fixture(scope="module")
