@@ -165,7 +165,9 @@ def test_queries_that_are_given_up_are_scanned(
     agree(index, codes, Q[:1], 10)
     agree_within(index, codes, Q, 4)
     agree_within(index, codes, Q[:1], 40)
-    agree_weighted(index, codes, values_of(Q, 64, "even"), 10)
+    values = values_of(Q, 64, "even")
+    agree_weighted(index, codes, values, 10)
+    agree_weighted(index, codes, values[12:13], 10)  # one alone is scanned in the same call
 
 
 @pytest.mark.parametrize("alone", [False, True])
