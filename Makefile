@@ -33,7 +33,7 @@ cluster: $(STAMP)  ## two shards on this machine, killed and taught while they a
 	$(BIN)/hashstream cluster demo --out cluster-output
 
 test: $(STAMP)  ## lint, types, tests, doctests, the examples of README and docs
-	@$(MAKE) --no-print-directory --jobs=2 --output-sync=target lint pytest
+	@$(MAKE) --no-print-directory --jobs=2 lint pytest
 
 pytest: $(STAMP)
 	$(BIN)/python -m pytest -q --numprocesses $(PROCESSES) --dist worksteal
