@@ -4,7 +4,7 @@
    have every file of it.
 2. The wheel is installed into an empty environment, where its kernels must load.
 3. The sdist is unpacked, far from any git, and installed with its tests' requirements; `--tests` says which of its
-   tests are run there. Without a compiler (`CC=false`), the install works as well, and the first search warns.
+   tests are run there. Without a compiler (`CC=false`), the install works as well, and the first use warns.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ ROOT = Path(__file__).parents[1]
 QUICK = ["tests/hamming", "tests/hashers/test_fcoh.py", "tests/test_docs.py", "-k", "not asan"]
 TRY = """
 import warnings, numpy as np, hashstream as hs
-warnings.simplefilter("always")
-codes = hs.LSH(n_bits=32, random_state=0).fit(np.eye(64)).transform(np.eye(64))
 with warnings.catch_warnings(record=True) as said:
+    warnings.simplefilter("always")
+    codes = hs.LSH(n_bits=32, random_state=0).fit(np.eye(64)).transform(np.eye(64))
     assert (hs.hamming.topk(codes, codes, 2).indices[:, 0] == np.arange(64)).all()
     hs.hamming.topk(codes, codes, 2)
 print(hs._native.status(), len(said))

@@ -53,7 +53,7 @@ def warn_if_slow() -> None:
     _warned = True
     warnings.warn(
         f"hashstream works without its compiled kernels: {_status}. Results are the same, but searching for the "
-        "nearest codes takes about 65 times as long, and learning MIHash 48 times (`hashstream perf twins`). "
+        "nearest codes takes 10 to 100 times as long, and learning up to 13 times (`hashstream perf twins`). "
         "Install a C compiler, and hashstream again.",
         stacklevel=3,
     )
