@@ -86,7 +86,7 @@ def main() -> int:
         if run(*python, "-c", said, **found):
             return 1
         # Products of OpenBLAS set flags in the emulator that they do not set on a processor.
-        flags = ("-W", "ignore:.* encountered in matmul:RuntimeWarning")
+        flags = ("-o", "filterwarnings=ignore:.* encountered in matmul:RuntimeWarning")
         return run(
             *python, "-m", "pytest", "-q", "-p", "no:cacheprovider", *flags, *(tests or TESTS), **found
         )
