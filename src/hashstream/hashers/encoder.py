@@ -20,9 +20,7 @@ from hashstream.hashers.validation import all_finite, check_finite
 __all__ = ["Encoder", "Product", "block_rows"]
 
 BLOCK_BYTES = 1 << 20  # of X: a block that is still in the cache when it has been checked
-SHARED_BLOCK_BYTES = (
-    1 << 22
-)  # where several threads multiply it, which have to wait for one another after each block
+SHARED_BLOCK_BYTES = 1 << 22  # where several threads multiply it: they wait for one another after each block
 BLOCK_ROWS = 256  # and no fewer rows, where rows are long, or the matrix product suffers
 PRODUCT_BYTES = 1 << 22  # of the product of a block, where it has more columns than X
 MANY_FEATURES = (
