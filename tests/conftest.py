@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 
 import pytest
+from tests.thinning import thinned
 
 os.environ.pop("COLUMNS", None)  # set in the workers of pytest-xdist; a console made with it keeps that width
 
@@ -24,12 +25,32 @@ LONGEST = (
     "scale/test_cluster_demo.py::test_the_story",
     "test_cli_train.py::test_on_ray",
     "test_cli_paper.py::test_everything_at_once",
+    "test_examples.py::test_notebooks_are_those_of_the_scripts",
 )
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--all-cases", action="store_true", help="also run the cases that @pytest.mark.thinned leaves out"
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line(
+        "markers",
+        'thinned("values" | "pairs" | n): of a product of parameters, run the cases that show each value, or each '
+        "pair of values, or the first n; with --all-cases, all of them",
+    )
 
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Spread the longest tests over the fronts of the workers' shares, which `--dist worksteal` cuts from the list."""
+    """Leave out what is thinned, and spread the longest tests over the fronts of the workers' shares, which
+    `--dist worksteal` cuts from the list."""
+    if not config.getoption("--all-cases"):
+        kept = thinned(items)
+        config.hook.pytest_deselected(items=[*{*items} - {*kept}])  # so that the summary counts them
+        items[:] = kept
     workers = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
     names = [item.nodeid.removeprefix("tests/") for item in items]
     first: list[list[pytest.Item]] = [[] for _ in range(workers)]

@@ -17,7 +17,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 SOURCES = ROOT / "src" / "hashstream" / "_native"
 TESTS = [str(ROOT / "tests" / "hamming"), str(ROOT / "tests" / "hashers"), "-k", "hamming or kernel"]
-FLAGS = ["-O1", "-g", "-std=c11", "-fPIC", "-shared", "-fno-omit-frame-pointer"]
+FLAGS = ["-O1", "-g1", "-std=c11", "-fPIC", "-shared", "-fno-omit-frame-pointer"]
 SANITIZERS = ["-fsanitize=address,undefined", "-fno-sanitize-recover=all"]
 
 

@@ -96,10 +96,26 @@ def test_the_whole_story(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
         assert min(png_size(path)) > 500
     assert f"hashstream table stats {learned.table}" in said
 
-    # The same folder serves again: an earlier demo's table goes, nothing else does.
-    again = demo(datasets.load("digits"), tmp_path / "out", n_bits=8)
-    with HashTable.open(again.table, mode="read") as table:
-        assert table.stats().n_bits == 8
+    assert sorted(path.name for path in learned.table.parent.iterdir()) == [
+        "learning-curve.png",
+        "neighbours.png",
+        "table",
+    ]
+
+
+def test_the_table_of_an_earlier_demo_goes_and_nothing_else(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Begun(Exception):
+        pass
+
+    def begin(folder: Path, *arguments: Any, **more: Any) -> None:
+        raise Begun(f"exists: {folder.exists()}")
+
+    monkeypatch.setattr("hashstream.demo.run.Feeder", begin)
+    HashTable.open(tmp_path / "out" / "table", FCOH(8)).close()
+    with pytest.raises(Begun, match="exists: False"):
+        demo(datasets.load("digits"), tmp_path / "out", n_bits=8)
     (tmp_path / "other" / "table").mkdir(parents=True)
     with pytest.raises(TableError, match="is not the table of an earlier demo"):
         demo(datasets.load("digits"), tmp_path / "other")

@@ -38,6 +38,7 @@ def write(kind: str, words: bool, rows: slice = slice(0, N)) -> str:
     return name
 
 
+@pytest.mark.thinned("values")
 @pytest.mark.parametrize("words", [True, False], ids=["words", "numbers"])
 @pytest.mark.parametrize("kind", ["csv", "parquet", "npz"])
 def test_rows_without_a_label_are_stored_and_searched(kind: str, words: bool) -> None:

@@ -22,6 +22,7 @@ def cifar(dtype: type = np.float32) -> dict[str, np.ndarray]:
     return {"trainCNN": X[:30], "testCNN": X[30:], "trainLabels": y[:30], "testLabels": y[30:]}
 
 
+@pytest.mark.thinned("values")
 @pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_training_rows_come_first_and_labels_stay_from_0(tmp_path: Path, version: str, dtype: type) -> None:
@@ -35,6 +36,7 @@ def test_training_rows_come_first_and_labels_stay_from_0(tmp_path: Path, version
     assert X.flags.c_contiguous
 
 
+@pytest.mark.thinned("values")
 @pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.parametrize("column", [True, False])
 def test_places(tmp_path: Path, version: str, column: bool) -> None:

@@ -34,6 +34,7 @@ def test_npz(tmp_path: Path, features: str, labels: str) -> None:
     check(datasets.load(path), path)
 
 
+@pytest.mark.thinned("values")
 @pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.parametrize(("features", "labels"), [("X", "y"), ("x", "Y"), ("features", "labels")])
 def test_mat(tmp_path: Path, version: str, features: str, labels: str) -> None:

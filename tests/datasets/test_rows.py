@@ -89,6 +89,7 @@ def written(folder: Path, world: tuple[np.ndarray, np.ndarray, np.ndarray], how:
     return folder / "rows.parquet"
 
 
+@pytest.mark.thinned("values")
 @pytest.mark.parametrize("size", [1, 4, 1000])
 @pytest.mark.parametrize(
     "how",
@@ -295,6 +296,7 @@ def test_arrays_as_a_source() -> None:
 MISSING = [1, None, 0, None, 7]
 
 
+@pytest.mark.thinned("values")
 @pytest.mark.parametrize("size", [1, 2, 10])
 @pytest.mark.parametrize(
     "how", ["csv", "tsv", "npy", "npz", "npz text", "parquet", "parquet floats", "parquet text"]

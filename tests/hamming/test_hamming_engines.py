@@ -49,6 +49,7 @@ def portable(request, monkeypatch):
     monkeypatch.setattr(_kernel, "portable", request.param)
 
 
+@pytest.mark.thinned("pairs")
 @pytest.mark.parametrize("make", [random, duplicates, clustered, receding])
 @pytest.mark.parametrize("width", [1, 2, 3, 4, 7, 8, 9, 12, 16, 31, 32, 33, 62, 63, 100, 128])
 def test_every_function(portable, make, width, rng):

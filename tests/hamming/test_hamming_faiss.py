@@ -10,6 +10,7 @@ from hashstream import hamming
 faiss = pytest.importorskip("faiss")
 
 
+@pytest.mark.thinned("pairs")
 @pytest.mark.parametrize("n_bits", [8, 32, 64, 128, 256, 512])
 @pytest.mark.parametrize("distinct", [None, 50], ids=["random", "duplicates"])
 def test_topk_and_radius(engine, n_bits, distinct, rng):

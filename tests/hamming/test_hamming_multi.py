@@ -102,6 +102,7 @@ def agree_weighted(
     np.testing.assert_array_equal(found.indices, wanted.indices)
 
 
+@pytest.mark.thinned("pairs")
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("n_bits", [5, 16, 31, 64, 100])
 @pytest.mark.parametrize("scale", ["even", "uneven", "whole", "zero"])
@@ -141,6 +142,7 @@ def test_few_codes(n: int, seed: int) -> None:
     agree_within(index, codes, Q, 16)
 
 
+@pytest.mark.thinned("values")
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("share", [0.0, 0.001, 0.3, 1.0])
 def test_a_mask_hides_codes(kind: str, share: float) -> None:

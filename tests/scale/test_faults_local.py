@@ -79,6 +79,7 @@ def test_a_cluster_that_is_not_the_table_is_noticed(lost: str, tmp_path: Path, e
 # ---- deaths at any call
 
 
+@pytest.mark.thinned(2)
 @pytest.mark.parametrize("seed", [0, 2, 3, 4])  # 1, 7 and 10 take half a minute each
 def test_commands_that_are_given_again_after_any_death_do_everything_once(seed: int, tmp_path: Path) -> None:
     world = World(seed)
@@ -121,6 +122,7 @@ def test_commands_that_are_given_again_after_any_death_do_everything_once(seed: 
 # ---- parts that come twice, or late
 
 
+@pytest.mark.thinned(2)
 @pytest.mark.parametrize("seed", [0, 1, 3, 4])
 def test_a_part_that_is_fed_again_changes_nothing(seed: int, tmp_path: Path, engine: FailingEngine) -> None:
     world = World(seed)
@@ -227,6 +229,7 @@ def test_no_shard_at_all_is_no_partial_answer(tmp_path: Path, engine: FailingEng
         cluster.search(world.Q, K, partial=True)
 
 
+@pytest.mark.thinned("values")
 @pytest.mark.parametrize("restarted", [True, False])
 @pytest.mark.parametrize("way", ["batches", "files", "calls"])
 def test_a_shard_whose_disk_is_lost_comes_back_from_a_snapshot_and_the_feed(

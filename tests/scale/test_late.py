@@ -73,6 +73,7 @@ LATE: dict[str, Callable[[Cluster], int]] = {
 }
 
 
+@pytest.mark.thinned("pairs")
 @pytest.mark.parametrize("own_numbers", [False, True])
 @pytest.mark.parametrize("victim", ["shard 1", "the learner"])
 @pytest.mark.parametrize("late", LATE)

@@ -6,6 +6,7 @@ import enum
 from datetime import UTC, date, datetime, timedelta, timezone
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import pandas as pd
 from tests.serve.same_tables import World
@@ -191,6 +192,7 @@ def rows_of_every_kind(world: World) -> None:
         X[:4].tolist(),
         X[:4].astype(np.float64),
         X[:4].astype(np.float16),
+        X[:4].astype(ml_dtypes.bfloat16),
         pd.DataFrame(X[:4]),
         X[:8:2],
     ):

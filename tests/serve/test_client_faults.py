@@ -62,6 +62,7 @@ def reference(folder: Path) -> list[Any]:
         return [*writes(table), *finish(table)]
 
 
+@pytest.mark.thinned(2)
 @pytest.mark.parametrize("seed", range(4))
 def test_writes_are_done_once(tmp_path: Path, seed: int) -> None:
     rng = random.Random(seed)

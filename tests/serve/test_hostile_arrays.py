@@ -224,6 +224,7 @@ def test_archives(target: Running, body: bytes) -> None:
 BOMB = npy_of("<f4", "(1, 4)", bytes(120 * MB))
 
 
+@pytest.mark.thinned("values")
 @pytest.mark.parametrize("method", [zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])
 @pytest.mark.parametrize("lie", [False, True])
 def test_bombs(target: Running, method: int, lie: bool) -> None:

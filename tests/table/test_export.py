@@ -24,6 +24,7 @@ def without_features(found: dict[str, Any]) -> dict[str, Any]:
     return {**found, "features": None}
 
 
+@pytest.mark.thinned("values")
 @pytest.mark.parametrize(
     ("ids", "labels"), [("int", "str"), ("str", "int"), ("int", "json"), ("str", "matrix")]
 )

@@ -211,6 +211,7 @@ def test_labels_of_an_older_format_are_known_as_learned(tmp_path: Path) -> None:
         assert table.stats().n_seen == seen
 
 
+@pytest.mark.thinned("values")
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="the child is forked")
 @pytest.mark.usefixtures("_other_machines")
 @pytest.mark.parametrize("point", ["migrate.before", "migrate.after"])

@@ -254,6 +254,7 @@ def test_a_table_without_items_remembers_keys(tmp_path: Path, monkeypatch: pytes
             table.check()
 
 
+@pytest.mark.thinned("pairs")
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="the child is forked")
 @pytest.mark.parametrize(("point", "there"), [("commit.before", False), ("commit.after", True)])
 @pytest.mark.parametrize("kind", KINDS)

@@ -24,6 +24,7 @@ from hashstream.table.policies import (
     Grown,
     Lazy,
     Never,
+    Partial,
     Policy,
     Projected,
     parse,
@@ -57,6 +58,7 @@ def stored(path: Path) -> Settings:
         Grown(0.5),
         Lazy(0.5, piece=17),
         Never(),
+        Partial(5, k=9),
         Projected(5, ridge=0.5),
     ],
     ids=lambda policy: type(policy).__name__,
@@ -163,20 +165,20 @@ def policy_of_ones_own(monkeypatch: pytest.MonkeyPatch) -> type[Policy]:
 
     @register
     @dataclass(frozen=True)
-    class EveryRows(Policy):
+    class EveryFewRows(Policy):
         rows: int = 40
 
         def decide(self, facts: Facts) -> tuple[bool, dict[str, Any]]:
             rows = facts.count("rows") + facts.rows
             return rows >= self.rows, {"rows": rows % self.rows}
 
-    return EveryRows
+    return EveryFewRows
 
 
 def test_a_registered_policy_is_stored_and_parsed(tmp_path: Path, own: Any) -> None:
-    assert parse("everyrows:30") == own(30)
-    assert parse("EveryRows") == own(40)
-    table_in(tmp_path / "t", policy="everyrows:20").close()
+    assert parse("everyfewrows:30") == own(30)
+    assert parse("EveryFewRows") == own(40)
+    table_in(tmp_path / "t", policy="everyfewrows:20").close()
     counts = []
     for i in range(6):
         with HashTable.open(tmp_path / "t") as table:
@@ -189,15 +191,17 @@ def test_a_registered_policy_is_stored_and_parsed(tmp_path: Path, own: Any) -> N
 def test_a_policy_that_is_not_registered_is_named(tmp_path: Path, own: Any) -> None:
     with table_in(tmp_path / "t", policy=own(20)) as table:
         table.ingest(range(30), X[:30], Y[:30])
-    policies._POLICIES.pop("everyrows")
-    with pytest.raises(TableError, match=r"'everyrows' is not registered here: import its module first"):
+    policies._POLICIES.pop("everyfewrows")
+    with pytest.raises(TableError, match=r"'everyfewrows' is not registered here: import its module first"):
         HashTable.open(tmp_path / "t")
     with HashTable.open(tmp_path / "t", mode="read") as reader:  # which needs nothing of it
         assert len(reader) == 30
         assert reader.search(X[:2], 3).ids.shape == (2, 3)
         reader.check()
         reader.snapshot(tmp_path / "copy")
-    with pytest.raises(TableError, match="'everyrows' is not registered"):  # nothing has changed by all this
+    with pytest.raises(
+        TableError, match="'everyfewrows' is not registered"
+    ):  # nothing has changed by all this
         HashTable.open(tmp_path / "t")
     with HashTable.open(tmp_path / "t", policy=Every(9)) as table:  # instead of it
         table.ingest(range(30, 60), X[30:], Y[30:])

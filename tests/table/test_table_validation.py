@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -37,3 +38,24 @@ def test_rows_are_checked_once(monkeypatch: pytest.MonkeyPatch, call: str) -> No
             getattr(opened, call)(range(20, 40), X[20:], y[20:])
             assert calls["check_rows"] == calls["check_finite"] == 1
             assert calls["as_labels"] <= 2  # of an array that is one already, which is a look at its dtype
+
+
+@pytest.mark.parametrize(("dtype", "in_memory"), [("float16", False), ("bfloat16", False), ("int16", True)])
+def test_narrow_numbers_are_taken_as_float32(tmp_path: Path, dtype: str, in_memory: bool) -> None:
+    """A table of float16, bfloat16 or integers is that of the same numbers as float32."""
+    X, y = rows(np.random.default_rng(0), 60)
+    of_package = dtype == "bfloat16" and pytest.importorskip("ml_dtypes", reason="ml_dtypes is not installed")
+    narrow = (8 * X).astype(of_package.bfloat16 if of_package else dtype)
+    wide = narrow.astype(np.float32)
+    found = []
+    for name, given in (("narrow", narrow), ("wide", wide)):
+        where = None if in_memory else tmp_path / name
+        with HashTable.open(where, hs.FCOH(n_bits=16, random_state=0)) as opened:
+            assert opened.search(given[:2]).ids.shape == (2, 0)
+            opened.ingest(range(20), given[:20], y[:20])
+            opened.add(range(20, 40), given[20:40])
+            hits = opened.search(given, k=5)
+            near = opened.search(given, k=5, rescore=10)
+            found.append([opened.digest(), hits.distances, hits.ids, near.distances, near.ids])
+            assert opened.hasher.dtype_ == "float32"
+    assert all(np.array_equal(a, b) for a, b in zip(*found, strict=True))
