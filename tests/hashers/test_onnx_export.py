@@ -37,6 +37,7 @@ def doubtful(hasher: hs.OnlineHasher, X: np.ndarray, codes: np.ndarray) -> int:
     return int(differ.sum())
 
 
+@pytest.mark.thinned("pairs")
 @pytest.mark.filterwarnings("ignore:only .* anchors")
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("feature_map", MAPS)
@@ -83,6 +84,7 @@ def test_the_file_says_what_it_is(tmp_path: Path) -> None:
     assert model.producer_name == "hashstream"
 
 
+@pytest.mark.thinned("values")
 @pytest.mark.parametrize(
     "parameters", [{}, {"feature_map": "center"}, {"plain_bits": 4}, {"n_bits": 64}], ids=str
 )

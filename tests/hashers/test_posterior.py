@@ -365,6 +365,7 @@ STAGES = {
 }
 
 
+@pytest.mark.thinned("values")
 @pytest.mark.parametrize("stage", STAGES)
 @pytest.mark.parametrize("parameters", [{}, {"width": 0}, {"drift": False}, {"sample": X[:200]}], ids=str)
 def test_it_goes_on_from_a_file_bit_for_bit(stage: str, parameters: dict) -> None:

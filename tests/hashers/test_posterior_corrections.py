@@ -28,6 +28,7 @@ def state_without_version(hasher: hs.OnlineHasher) -> dict:
     return {**state_of(hasher), "version_": None}
 
 
+@pytest.mark.thinned("values")
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("feature_map", [None, "center", hs.features.RBFAnchors(40)], ids=str)
 def test_as_if_the_labels_had_been_right(feature_map, dtype) -> None:
@@ -52,6 +53,7 @@ def test_as_if_the_labels_had_been_right(feature_map, dtype) -> None:
     assert not hasher.can_correct()
 
 
+@pytest.mark.thinned(5)
 @pytest.mark.parametrize("seed", range(12))
 def test_random_streams(seed: int) -> None:
     """Learned, corrected and taken back in any order, saved in between: the rows are those that were left, and so are

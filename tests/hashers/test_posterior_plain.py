@@ -28,6 +28,7 @@ def test_none_is_the_default() -> None:
     assert not hasattr(hasher, "plain_")
 
 
+@pytest.mark.thinned("values")
 @pytest.mark.parametrize("settings", [{}, {"sample": X[:300]}, {"feature_map": "center"}], ids=str)
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_plain_bits_stay_and_the_others_are_those_of_a_shorter_code(dtype, settings: dict) -> None:

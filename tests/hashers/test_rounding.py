@@ -85,6 +85,7 @@ def check(hasher: hs.OnlineHasher, X: np.ndarray, tmp_path: Path) -> None:
                 assert np.array_equal(np.packbits(values > 0, axis=1), whole), f"{name}, {threads} threads"
 
 
+@pytest.mark.thinned("values")
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("method", METHODS)
 def test_codes_do_not_depend_on_the_cut(method: str, dtype: type, tmp_path: Path) -> None:
@@ -94,6 +95,7 @@ def test_codes_do_not_depend_on_the_cut(method: str, dtype: type, tmp_path: Path
     check(hasher, X, tmp_path)
 
 
+@pytest.mark.thinned("values")
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("feature_map", MAPS)
 @pytest.mark.parametrize("method", ["FCOH", "PosteriorHash", "FROSH"])

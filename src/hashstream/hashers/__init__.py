@@ -6,6 +6,7 @@ A method of your own is one class with `@register`; `OnlineHasher` says what it 
 
 from hashstream.hashers import features
 from hashstream.hashers.base import OnlineHasher
+from hashstream.hashers.bits import Bits
 from hashstream.hashers.encoder import Encoder
 from hashstream.hashers.errors import DivergenceError, FormatError
 from hashstream.hashers.features import FeatureMap, FeatureMapLike
@@ -56,6 +57,7 @@ __all__ = [
     "OSH",
     "AdaptHash",
     "Array",
+    "Bits",
     "ClassifierHash",
     "DivergenceError",
     "Either",

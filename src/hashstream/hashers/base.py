@@ -10,25 +10,36 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from copy import deepcopy
 from functools import partial
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Literal, Self, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from hashstream import hamming
+from hashstream.hashers.bits import Output, as_output
 from hashstream.hashers.encoder import Encoder, Product
 from hashstream.hashers.estimator import Transformer, check_fitted, parameter_names
 from hashstream.hashers.features import FeatureMap, FeatureMapLike, check_feature_map, warmed_up
 from hashstream.hashers.generators import RandomState, as_generator, copy_generator
 from hashstream.hashers.labels import LabelBook, Labels, LabelsLike, as_labels, labelled, missing_rows
+from hashstream.hashers.leave_one_out import leave_one_out_map
 from hashstream.hashers.projections import initial_projection
 from hashstream.hashers.rounding import Bounded, unknown_bound, widened
 from hashstream.hashers.state_fields import Array, Field
 from hashstream.hashers.threads import lock_of, on_one_thread
-from hashstream.hashers.validation import check_count, check_finite, check_numbers, check_rows
+from hashstream.hashers.validation import (
+    as_floats,
+    check_choice,
+    check_count,
+    check_finite,
+    check_numbers,
+    check_rows,
+)
 
 __all__ = ["MAX_BITS", "OnlineHasher"]
 
 MAX_BITS = 1024
+SCORED_ROWS = 2000
 
 
 class OnlineHasher(Transformer, ABC):
@@ -128,14 +139,14 @@ class OnlineHasher(Transformer, ABC):
         for name in state(fresh):
             delattr(fresh, name)
         fresh.check_parameters()
-        X = check_finite(check_rows(fresh, X, first=True))
+        X = check_finite(check_rows(fresh, X, first=True, narrow=True))
         X, y = labelled(X, fresh.check_labels(y, len(X)))
         if not len(X):
             raise ValueError("y has no label: every entry is missing, so there is nothing to learn from")
         step = fresh._piece_rows()
         for start in range(0, len(X), step):
             rows = slice(start, start + step)
-            fresh = fresh._learned(X[rows], None if y is None else y[rows])
+            fresh = fresh._learned(as_floats(X[rows]), None if y is None else y[rows])
         with lock_of(self):
             self.__dict__ = fresh.__dict__
         return self
@@ -143,8 +154,8 @@ class OnlineHasher(Transformer, ABC):
     def partial_fit(self, X: ArrayLike, y: LabelsLike | None = None) -> Self:
         """Learn from one batch of any size; more than `batch_size` rows are learned in pieces of it.
 
-        X : (n, d) array. float64 and float32 are computed in as they come (the first batch decides for the
-            model); integers are taken as float32.
+        X : (n, d) array, or tensor of PyTorch. float64 and float32 are computed in as they come (the first batch
+            decides for the model); integers, float16 and bfloat16 are taken as float32.
         y : (n,) labels of any hashable kind, or, for a method with `multilabel`, an (n, C) matrix of 0 and 1.
             A new class may appear at any time. None, NaN, NaT and pandas.NA mean that a row has no label (in a matrix,
             anywhere in its row): it is not learned from, and the model is as if it had not been given. Any other
@@ -432,21 +443,59 @@ class OnlineHasher(Transformer, ABC):
         X, encoder = self._to_encode(X)
         return encoder.decision_function(X)
 
-    def transform(self, X: ArrayLike) -> np.ndarray:
+    def transform(self, X: ArrayLike, output: Output | Literal["packed"] = "packed") -> np.ndarray:
         """The codes of X: (n, ceil(n_bits / 8)) uint8, bits in the order of `np.packbits`, 1 where f_k(x) > 0.
 
-        X is encoded in blocks, so a memory-mapped float X of any length needs no more memory than its codes. All codes
-        are of one version, also where another thread calls `partial_fit` meanwhile.
+        X is encoded in blocks, so a memory-mapped X of any length and type of numbers needs no more memory than its
+        codes. All codes are of one version, also where another thread calls `partial_fit` meanwhile.
+
+        output : "packed", as tables and `hamming` take them; "bits", (n, n_bits) uint8 of 0 and 1, as scikit-learn's
+            distances need them; "signs", (n, n_bits) float32 of -1 and +1. In a pipeline, the step `Bits` does this.
         """
+        check_choice("output", output, ("packed", *get_args(Output)))
         checked, encoder = self._to_encode(X)
-        codes: np.ndarray = self._contained(encoder.encode(checked), X)
-        return codes
+        codes = encoder.encode(checked)
+        if output != "packed":
+            return as_output(hamming.unpack(codes, encoder.n_bits), output)
+        contained: np.ndarray = self._contained(codes, X)
+        return contained
+
+    def score(self, X: ArrayLike, y: LabelsLike | None = None) -> float:
+        """Mean average precision of these rows among themselves, for scikit-learn's searches and cross-validation.
+
+        Each row is a query for all others, ranked by the Hamming distance of their codes. Those with its label are
+        relevant, or in a label matrix those that share one. This is the mAP of `evaluate.retrieval` with ties="aware",
+        where no query finds itself. Rows that the hasher has learned from score higher than new ones: give others, as
+        cross-validation does.
+
+        X : (n, d). y : (n,) labels, or an (n, C) matrix of 0 and 1 for a method with `multilabel`. Rows without a label
+        are left out, and so are queries whose label no other row has; ValueError where this leaves none. Of more than
+        2,000 rows with labels, 2,000 are drawn, the same for every hasher, so that time and memory are bounded.
+        """
+        X, encoder = self._to_encode(X)
+        labels = self.check_labels(y, len(X))
+        if labels is None:
+            raise ValueError(
+                f"{type(self).__name__}.score requires y to be passed: codes are judged by labels"
+            )
+        missing = missing_rows(labels)
+        rows = np.arange(len(X)) if missing is None else np.flatnonzero(~missing)
+        if len(rows) > SCORED_ROWS:
+            rows = np.sort(np.random.default_rng(0).choice(rows, SCORED_ROWS, replace=False))
+        if len(rows) < len(X):
+            check_finite(X)  # also in rows that are left out, and so that an error names a row of X
+        read = LabelBook().read(labels[rows])[1]
+        relevance = read.rank if read.indicator is None else read.indicator
+        found = leave_one_out_map(encoder.encode(X[rows]), relevance, encoder.n_bits)
+        if found is None:
+            raise ValueError("y has no two rows that share a label, so no row can find another")
+        return found
 
     def _to_encode(self, X: ArrayLike) -> tuple[np.ndarray, Encoder]:
         """X, checked, and the functions to encode it with, both of one version."""
         check_fitted(self)
         view = self._view()
-        return check_rows(view, X, first=False), view.encoder()
+        return check_rows(view, X, first=False, narrow=True), view.encoder()
 
     def _features(self, X: np.ndarray) -> np.ndarray:
         with np.errstate(over="ignore"):  # what float32 cannot hold is infinite, and refused as such

@@ -15,7 +15,7 @@ from hashstream.hashers.features import FeatureMap
 from hashstream.hashers.kernels.settle import Columns, columns_of, overflown, settle, squares
 from hashstream.hashers.rounding import Bounded, bounded_product, narrowed, widened
 from hashstream.hashers.threads import n_threads, on_one_thread
-from hashstream.hashers.validation import all_finite, check_finite
+from hashstream.hashers.validation import all_finite, as_floats, check_finite
 
 __all__ = ["Encoder", "Product", "block_rows"]
 
@@ -62,9 +62,9 @@ class Product:
 class Encoder:
     """Hash functions that encode and never learn; made by `OnlineHasher.encoder`, which shares its arrays.
 
-    It takes rows that were checked: X is (n, d), float32 or float64, with the model's number of features. The code of a
-    row does not depend on the other rows, on their number, on the order of X in memory or on the number of threads;
-    `rounding.py` says how far this is proven.
+    It takes rows that were checked: X is (n, d) with the model's number of features, float32 or float64, or of numbers
+    that `as_floats` takes as float32, block by block. The code of a row does not depend on the other rows, on their
+    number, on the order of X in memory or on the number of threads; `rounding.py` says how far this is proven.
 
     version : `version_` of the model. n_bits : r. n_features : d. dtype : "float32" or "float64".
     feature_map : applied to rows first, or None.
@@ -92,10 +92,19 @@ class Encoder:
         return -(-self.n_bits // 8)
 
     def decision_function(self, X: np.ndarray) -> np.ndarray:
-        """Real values whose signs are the bits, (n, n_bits). Their last digits may depend on the other rows."""
-        if len(X) > block_rows(X):
+        """Real values whose signs are the bits, (n, n_bits). Their last digits may depend on the other rows.
+
+        X of another type than the model's is converted block by block.
+        """
+        if len(X) <= block_rows(X):
+            return on_one_thread(lambda: self._values(X))
+        if X.dtype == self.dtype:
             return self._values(X)
-        return on_one_thread(lambda: self._values(X))
+        values = np.empty((len(X), self.n_bits), self.dtype)
+        step = block_rows(X, n_threads() <= 1)
+        for start in range(0, len(X), step):
+            values[start : start + step] = self._values(X[start : start + step], start)
+        return values
 
     def encode(self, X: np.ndarray) -> np.ndarray:
         """Codes, (n, ceil(n_bits / 8)) uint8, bits in the order of `np.packbits`; ValueError for NaN and infinity.
@@ -111,9 +120,9 @@ class Encoder:
             encode(X, codes)
         return codes
 
-    def _values(self, X: np.ndarray) -> np.ndarray:
-        with np.errstate(over="ignore"):  # what float32 cannot hold is infinite, and refused as such
-            X = in_order(check_finite(X.astype(self.dtype, copy=False)))
+    def _values(self, X: np.ndarray, before: int = 0) -> np.ndarray:
+        """Values of rows; `before` is the number of rows before them, for errors."""
+        X = in_order(check_finite(self._cast(X), before))
         with np.errstate(invalid="ignore", over="ignore"):
             if self.product is None:
                 return self._sure_values(X)
@@ -122,6 +131,13 @@ class Encoder:
             if not all_finite(values):
                 overflown(X, self.product.columns, values)
             return values
+
+    def _cast(self, X: np.ndarray) -> np.ndarray:
+        """X in the dtype of the model."""
+        if X.dtype == self.dtype:
+            return X
+        with np.errstate(over="ignore"):  # what float32 cannot hold is infinite, and refused as such
+            return as_floats(X).astype(self.dtype, copy=False)
 
     # ---- functions that are more than a product
 
@@ -171,7 +187,7 @@ class Encoder:
     def _encode(self, X: np.ndarray, codes: np.ndarray) -> None:
         step = block_rows(X)
         for start in range(0, len(X), step):
-            values = self._values(X[start : start + step])
+            values = self._values(X[start : start + step], start)
             codes[start : start + step] = np.packbits(values > 0, axis=1)
             if len(values) == step:
                 let_others_run()
@@ -189,10 +205,10 @@ class Encoder:
             for start in range(0, n, step):
                 block, some = X[start : start + step], codes[start : start + step]
                 if block.dtype != self.dtype:
-                    block = block.astype(self.dtype)
+                    block = self._cast(block)
                 found = values[: len(block)]
                 if not product.multiply(block, found, some, alone=alone):
-                    overflown(in_order(check_finite(block)), product.columns, found)
+                    overflown(in_order(check_finite(block, start)), product.columns, found)
                     some[...] = np.packbits(found > 0, axis=1)
                 if len(block) == step:
                     let_others_run()
@@ -210,7 +226,8 @@ _wide_encoders: WeakKeyDictionary[Encoder, Encoder] = WeakKeyDictionary()  # apa
 
 def block_rows(X: np.ndarray, alone: bool = True) -> int:
     """Rows of X that are encoded at once. alone : False where several threads multiply."""
-    return max(BLOCK_ROWS, (BLOCK_BYTES if alone else SHARED_BLOCK_BYTES) // (X.itemsize * X.shape[1]))
+    size = max(X.itemsize, 4)  # as narrower numbers are converted
+    return max(BLOCK_ROWS, (BLOCK_BYTES if alone else SHARED_BLOCK_BYTES) // (size * X.shape[1]))
 
 
 def in_order(X: np.ndarray) -> np.ndarray:

@@ -16,9 +16,9 @@ import numpy as np
 __all__ = ["Estimator", "Transformer", "check_fitted", "parameter_names"]
 
 LATE = frozenset(
-    {"_doc_link_module", "_doc_link_template", "_doc_link_url_param_generator", "_get_doc_link",
-     "_get_fitted_attr_html", "_get_metadata_request", "_get_params_html", "_html_repr", "_repr_html_",
-     "_repr_html_inner", "_repr_mimebundle_", "get_metadata_routing"}
+    {"_doc_link_module", "_doc_link_template", "_doc_link_url_param_generator",
+     "_get_class_level_metadata_request_values", "_get_doc_link", "_get_fitted_attr_html", "_get_metadata_request",
+     "_get_params_html", "_html_repr", "_repr_html_", "_repr_html_inner", "_repr_mimebundle_", "get_metadata_routing"}
 )  # fmt: skip
 """Attributes that are taken from scikit-learn's `BaseEstimator`, by whoever has imported it already."""
 LONGEST = 700

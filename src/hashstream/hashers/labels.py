@@ -10,6 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from hashstream.hashers.validation import as_array, is_tensor
+
 __all__ = ["LabelBook", "Labels", "LabelsLike", "as_labels", "is_missing", "labelled", "missing_rows"]
 
 
@@ -103,6 +105,8 @@ def as_labels(y: LabelsLike, name: str = "y") -> np.ndarray:
     of objects; `missing_rows` finds both. NumPy alone would turn [1, "a"] into strings, a list of tuples into a matrix,
     2**53 + 1 next to a NaN into 2**53, and "a\\0" into "a". name : its name in errors.
     """
+    if is_tensor(y):
+        y = as_array(y)
     if not isinstance(getattr(y, "dtype", None), (np.dtype, type(None))):  # pandas' own: not by way of floats
         y = np.asarray(y, dtype=object)
     if hasattr(y, "toarray"):  # a sparse label matrix

@@ -25,7 +25,7 @@ from hashstream.hashers.base import OnlineHasher
 from hashstream.hashers.labels import LabelsLike, as_labels, labelled
 from hashstream.hashers.registry import methods, register
 from hashstream.hashers.serialization import from_bytes, to_bytes
-from hashstream.hashers.validation import check_count
+from hashstream.hashers.validation import as_array, check_count
 
 __all__ = ["Learned", "Map", "Part", "PartError", "PartProgress", "Task", "can_merge", "fit_parts"]
 
@@ -320,7 +320,7 @@ class _Arrays:
     """A pair (X, y) as a source."""
 
     def __init__(self, X: Any, y: LabelsLike | None) -> None:
-        self._X, self._y = np.asarray(X), None if y is None else as_labels(y)
+        self._X, self._y = as_array(X), None if y is None else as_labels(y)
         self.total = len(self._X)
         if self._y is not None and len(self._y) != self.total:
             raise ValueError(f"X has {self.total} rows, but y has {len(self._y)}")

@@ -84,6 +84,7 @@ from numpy.linalg import LinAlgError, cholesky
 
 from hashstream.hashers import linalg
 from hashstream.hashers.kernels.posterior import diffuse
+from hashstream.hashers.leave_one_out import precision_sums
 from hashstream.hashers.softmax import softmax
 
 MOST_LINEAR, REDUCED = 1536, 1024
@@ -626,7 +627,7 @@ def _ranking(P: np.ndarray, Q: np.ndarray, own: np.ndarray) -> float:
 
 def _code_score(D: np.ndarray, relevant: np.ndarray, n_bits: int) -> float:
     """mAP + precision@3 + precision@H2 / 2 of distances D (q, n); ties count as the mean over all their orders."""
-    asked, searched = D.shape
+    asked = len(D)
     cells = D + np.arange(asked)[:, None] * (n_bits + 1)
     shape = (asked, n_bits + 1)
     n = np.bincount(cells.ravel(), minlength=asked * (n_bits + 1)).reshape(shape)
@@ -634,12 +635,8 @@ def _code_score(D: np.ndarray, relevant: np.ndarray, n_bits: int) -> float:
     right = R.sum(axis=1)
     if not (right > 0).any():
         return 0.0
-    before, found = n.cumsum(axis=1) - n, R.cumsum(axis=1) - R
-    harmonic = np.concatenate([[0], np.cumsum(1 / np.arange(1, searched + 1))])
-    share = R / np.maximum(n, 1)
-    slope = np.where(n > 1, (R - 1) / np.maximum(n - 1, 1), 0)
-    ap = share * (slope * n + (found + 1 - slope * (before + 1)) * (harmonic[before + n] - harmonic[before]))
-    top = (share * np.clip(3 - before, 0, n)).sum(axis=1) / 3
+    before = n.cumsum(axis=1) - n
+    top = (R / np.maximum(n, 1) * np.clip(3 - before, 0, n)).sum(axis=1) / 3
     near = R[:, :3].sum(axis=1) / np.maximum(n[:, :3].sum(axis=1), 1)
-    every = ap.sum(axis=1) / np.maximum(right, 1) + top + near / 2
+    every = precision_sums(n, R).sum(axis=1) / np.maximum(right, 1) + top + near / 2
     return float(every[right > 0].mean())

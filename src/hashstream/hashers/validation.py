@@ -14,16 +14,21 @@ LARGEST_COUNT = 2**53
 """No count is larger: up to here floating point is exact, and 64-bit kernels cannot overflow."""
 
 PART = 10_000
+NARROW_PART = 1 << 17  # numbers that are converted at once
 
 
-def check_rows(estimator: Any, X: Any, *, first: bool) -> np.ndarray:
-    """X as an (n, d) array of float32 or float64; integers become float32. See `check_finite` for its values.
+def check_rows(estimator: Any, X: Any, *, first: bool, narrow: bool = False) -> np.ndarray:
+    """X as an (n, d) array of float32 or float64; see `as_floats` for other numbers, and `check_finite` for values.
 
     `first` sets the estimator's number (and names) of features; otherwise they are compared with what was set.
+    `narrow` leaves an array of integers, float16 or bfloat16, or a tensor of bfloat16, as it is: a copy of it could be
+    many times as large, and `as_floats` converts a block of rows just as well.
     """
-    known = (
-        type(X) in (np.ndarray, np.memmap) and X.ndim == 2 and X.dtype in (np.float32, np.float64) and len(X)
-    )
+    known = type(X) in (np.ndarray, np.memmap) and X.dtype in (np.float32, np.float64)
+    if not known:
+        X = detached(X)
+        known = is_tensor(X) or (type(X) in (np.ndarray, np.memmap) and is_narrow(X.dtype))
+    known = known and X.ndim == 2 and len(X) > 0
     named = "feature_names_in_" in estimator.__dict__
     if first and known and X.shape[1] and not named:
         estimator.n_features_in_ = X.shape[1]
@@ -32,16 +37,59 @@ def check_rows(estimator: Any, X: Any, *, first: bool) -> np.ndarray:
         # as it takes a second.
         from sklearn.utils.validation import validate_data
 
+        X = as_floats(X) if is_tensor(X) else X
         sparse = hasattr(X, "toarray")  # which scikit-learn's check refuses with a sentence
         given = X if sparse or isinstance(X, np.ndarray) else np.asarray(X)
         if given.ndim < 2:  # it would print all numbers
             raise ValueError(_not_rows(given))
-        kind = given.dtype.kind
-        dtype: Any = np.float32 if kind in "iub" else [np.float64, np.float32]
+        dtype: Any = [np.float64, np.float32]
+        if is_narrow(given.dtype):
+            dtype = None if type(X) in (np.ndarray, np.memmap) else np.float32
         X = validate_data(
             estimator, X, reset=first, dtype=dtype, ensure_all_finite=False, ensure_min_features=1
         )
-    return X
+    return X if narrow else as_floats(X)
+
+
+def is_narrow(dtype: np.dtype) -> bool:
+    """True for types whose numbers are taken as float32: integers, booleans, float16, and others that fit into it, such
+    as bfloat16 of the package ml_dtypes."""
+    return dtype.kind in "iub" or np.can_cast(dtype, np.float32)
+
+
+def as_floats(X: Any) -> np.ndarray:
+    """X, an array or a tensor, as an array of float32 or float64: itself, or as float32 where `is_narrow`."""
+    if is_tensor(X):
+        X = np.asarray(X.float())
+    return X if X.dtype in (np.float32, np.float64) else X.astype(np.float32)
+
+
+def is_tensor(X: Any) -> bool:
+    """True for a tensor of PyTorch, or of a library with its methods."""
+    return hasattr(X, "detach") and hasattr(X, "cpu")
+
+
+def detached(X: Any) -> Any:
+    """X; a tensor as an array that shares its memory, or a copy where it is not in that of the CPU.
+
+    Gradients do not count. A tensor of a type that NumPy lacks, such as bfloat16, stays a tensor: `as_floats` reads it.
+    """
+    if not is_tensor(X):
+        return X
+    X = X.detach().cpu()
+    try:
+        np.asarray(X[:0] if X.ndim else X)
+    except TypeError:
+        if X.is_floating_point():
+            return X
+        raise
+    return np.asarray(X)
+
+
+def as_array(X: Any) -> np.ndarray:
+    """X as an array, whatever it is; a tensor of a type that NumPy lacks as float32."""
+    X = detached(X)
+    return as_floats(X) if is_tensor(X) else np.asarray(X)
 
 
 def _not_rows(X: np.ndarray) -> str:
@@ -76,12 +124,23 @@ def all_finite(X: np.ndarray) -> bool:
     return True
 
 
-def check_finite(X: np.ndarray) -> np.ndarray:
-    """X (n, d) itself, or a ValueError that names its first NaN or infinity."""
-    if not all_finite(X) and not (finite := np.isfinite(X)).all():
+def check_finite(X: np.ndarray, before: int = 0) -> np.ndarray:
+    """X (n, d) itself, or a ValueError that names its first NaN or infinity. before : number of rows before these."""
+    if is_tensor(X) or (X.dtype not in (np.float32, np.float64) and is_narrow(X.dtype)):
+        _check_finite_parts(X, before)
+    elif not all_finite(X) and not (finite := np.isfinite(X)).all():
         row, column = np.argwhere(~finite)[0]
-        raise ValueError(f"Input X contains NaN or infinity: X[{row}, {column}] is {X[row, column]}")
+        raise ValueError(f"Input X contains NaN or infinity: X[{before + row}, {column}] is {X[row, column]}")
     return X
+
+
+def _check_finite_parts(X: Any, before: int) -> None:
+    """`check_finite` for numbers that are taken as float32; integers are finite."""
+    if not is_tensor(X) and X.dtype.kind in "iub":
+        return
+    step = max(1, NARROW_PART // max(1, X.shape[1]))
+    for start in range(0, len(X), step):
+        check_finite(as_floats(X[start : start + step]), before + start)
 
 
 def check_count(name: str, value: Any, low: int, high: int | None = None) -> int:

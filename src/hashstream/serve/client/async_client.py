@@ -178,7 +178,7 @@ class AsyncClient:
 
     Examples
     --------
-    A session, with a service at this address::
+    A session, with a service at this address:
 
         async with hs.AsyncClient("http://localhost:8000") as client:
             photos = await client.table("photos")

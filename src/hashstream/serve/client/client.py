@@ -33,7 +33,7 @@ class Client:
 
     Examples
     --------
-    A session, with a service at this address::
+    A session, with a service at this address:
 
         import hashstream as hs
 
@@ -108,7 +108,9 @@ class Client:
         """Create an empty table; TableError where there is one of this name.
 
         method, n_bits, parameters : of the hasher, such as `method="FCOH", n_bits=64, random_state=0`.
-        fields, policy, ... : as for `HashTable.open`. key : that makes the call safe to repeat; a new one by default.
+        fields, policy, durability, keep_features, max_versions, sample_size, checkpoint_rows, index : as for
+            `HashTable.open`.
+        key : that makes the call safe to repeat; a new one by default.
         """
         ask = {
             "name": _checked(name),
@@ -134,7 +136,9 @@ class Client:
     def events(self, table: str | None = None) -> EventStream:
         """Events of the service as they happen, as dicts: commits, and tables that are created or deleted.
 
-        table : only those of one table. The iteration has no end of its own: `close` it, or leave its `with` block::
+        table : only those of one table.
+
+        The iteration has no end of its own: `close` it, or leave its `with` block:
 
             with client.events("photos") as events:
                 for event in events:

@@ -10,7 +10,7 @@ import numpy as np
 
 from hashstream.hashers import LSH, FormatError, OnlineHasher, methods
 from hashstream.hashers.serialization import from_bytes
-from hashstream.hashers.validation import check_rows, without_names
+from hashstream.hashers.validation import as_array, check_rows, without_names
 from hashstream.serve.client.errors import NoSuchTable, bad_answer
 from hashstream.serve.client.remote_answers import ArrayAnswer, count_in, read_object
 from hashstream.serve.client.request_bodies import (
@@ -91,7 +91,7 @@ class Access:
         if (
             rows is None and self.info().get("n_features") is None
         ):  # as long as there are no functions, any do
-            given = np.asarray(Q)
+            given = as_array(Q)
             if given.ndim != 2:
                 raise ValueError(f"Q must be 2-D, one query per row, not of shape {given.shape}")
             rows = np.zeros((len(given), 1), np.float32)

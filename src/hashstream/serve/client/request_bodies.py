@@ -11,7 +11,7 @@ from urllib.parse import quote
 import numpy as np
 
 from hashstream.hashers.labels import LabelsLike, as_labels, is_missing
-from hashstream.hashers.validation import without_names
+from hashstream.hashers.validation import as_array, without_names
 from hashstream.serve.npz import npz_bytes
 from hashstream.table.incoming import PayloadsLike, field_columns, payload_texts
 from hashstream.table.state.columns import field_column
@@ -77,7 +77,7 @@ def as_matrix(X: Any) -> np.ndarray | None:
     if type(X) not in (np.ndarray, np.memmap):
         if isinstance(X, np.ndarray) or hasattr(X, "toarray"):
             return None
-        X = np.asarray(X)
+        X = as_array(X)
     if X.ndim != 2 or not X.size or X.dtype.kind not in NUMBERS or X.dtype.itemsize > 8:
         return None
     return _native(X)
