@@ -16,6 +16,8 @@ STYLES: dict[str, tuple[str, str, Any]] = {
     "Eager": ("#0b5fa5", "o", "-"),
     "Every(10)": ("#3aa0dc", "s", "-"),
     "Every(50)": ("#009e73", "D", "-"),
+    "Partial(16, 10)": ("#6a3d9a", ">", (0, (4, 1.5))),
+    "Partial(8, 10)": ("#a98bd0", "<", (0, (4, 1.5))),
     "Gated": ("#d55e00", "^", "-"),
     "Gated(0.01)": ("#e69f00", "v", "-"),
     "Lazy": ("#882255", "P", "-"),
@@ -52,7 +54,9 @@ def policies_picture(worlds: Mapping[str, Mapping[str, Seen]]) -> Figure:
     grid[0][0].set_ylabel("mAP of searches", fontsize=9, color=INK)
     grid[1][0].set_ylabel("mAP of searches, mean over time", fontsize=9, color=INK)
     handles, labels = grid[0][0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside lower center", ncols=len(labels), frameon=False, fontsize=9)
+    figure.legend(
+        handles, labels, loc="outside lower center", ncols=-(-len(labels) // 2), frameon=False, fontsize=9
+    )
     figure.suptitle(
         "When to re-encode: the cost of each policy, and the accuracy it gives\n",
         x=0.01, ha="left", fontsize=13, fontweight="bold", color=INK, linespacing=1.6,

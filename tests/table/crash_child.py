@@ -36,6 +36,7 @@ from hashstream.table import (
     HashTable,
     Lazy,
     Never,
+    Partial,
     Policy,
     Projected,
     TableError,
@@ -71,6 +72,7 @@ POLICIES: list[Callable[[], Policy]] = [
     lambda: Gated(every=12, least=5),
     lambda: Grown(0.5),
     lambda: Projected(k=3),
+    lambda: Partial(bits=5, k=2),
     lambda: Lazy(share=0.9, piece=3),
 ]
 
@@ -129,7 +131,7 @@ class World:
         self.forks, self.threads = seed % 4 == 1, seed % 4 == 2
         self.numbered = seed % 5 < 2  # rows have sequence numbers, of which some come late
         rng = np.random.default_rng([seed, 1])
-        self.lazy = POLICIES[seed % len(POLICIES)] is POLICIES[-1]
+        self.lazy = isinstance(self.policy(), Lazy)
         self.text_ids = bool(rng.random() < 0.5)
         self.labels = str(
             rng.choice(["int", "str", "matrix"] if self.hasher().multilabel else ["int", "str"])
@@ -144,8 +146,12 @@ class World:
         }
         if durability:
             self.settings["durability"] = durability
-        if not self.policy().keeps_features:
+        if isinstance(self.policy(), Partial | Projected):  # which learn from the sample
             self.settings["sample_size"] = max(8, self.settings["sample_size"])
+        if isinstance(
+            self.policy(), Partial
+        ):  # which re-encodes all bits where there is place for one version only
+            self.settings["max_versions"] = max(2, self.settings["max_versions"])
         self.limits = {
             "LOG_ROWS": int(rng.choice([3, 6, 12, 1000])),
             "WAL_PAGES": int(rng.choice([1, 20, 16384])),
@@ -162,7 +168,13 @@ class World:
         return HASHERS[self.seed % len(HASHERS)]()
 
     def policy(self) -> Policy:
-        return POLICIES[self.seed % len(POLICIES)]()
+        """In every fourth world one further on, so that each policy meets every method, forks and threads."""
+        policy = POLICIES[(self.seed + self.seed // 4) % len(POLICIES)]()
+        try:
+            policy.check_hasher(self.hasher())
+        except ValueError:
+            return Every(2)
+        return policy
 
     def __str__(self) -> str:
         kinds = f"{'str' if self.text_ids else 'int'} ids, {self.labels} labels, {np.dtype(self.dtype)}"

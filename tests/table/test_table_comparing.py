@@ -13,6 +13,7 @@ from tests.table.table_worlds import rows
 import hashstream as hs
 from hashstream.datasets import Stream
 from hashstream.table import HashTable, Never
+from hashstream.table.stats import measure_drift
 
 D = 32
 
@@ -105,6 +106,12 @@ def test_the_table_chooses_what_is_better(tmp_path: Path, hasher: Any, drift: fl
     assert 0 < found.rows <= 3000
     assert "mAP on the sample" in found.reason
     assert chosen_by(table, Q) == choice
+    # What stats say of searches is measured in the same way.
+    state, now = table._state, table.stats()
+    ways = {how: measure_drift(state.view, state.sample, how) for how in ("like", "current")}
+    assert now.drift == ways[choice]
+    assert ways["like"].mean_average_precision != ways["current"].mean_average_precision
+    assert now.map_history[-1][1] == now.drift.mean_average_precision
     with HashTable.open(tmp_path / "t", mode="read") as reader:
         assert reader.stats().comparison == found
         assert chosen_by(reader, Q) == choice

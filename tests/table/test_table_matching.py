@@ -174,6 +174,7 @@ WORLDS = {
 }
 
 
+@pytest.mark.thinned("pairs")
 @pytest.mark.parametrize("compare", ["like", "current"])
 @pytest.mark.parametrize("mask", MASKS)
 @pytest.mark.parametrize("world", WORLDS)

@@ -125,6 +125,7 @@ class Walk:
         same_model(self.table, self.model)
 
 
+@pytest.mark.thinned("pairs")
 @pytest.mark.parametrize("kind", ["int", "str"])
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("place", ["memory", "folder"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import time
 from collections.abc import Callable
 from dataclasses import replace
@@ -15,8 +16,10 @@ from tests.table.table_worlds import rows, same_answers, same_items
 
 import hashstream as hs
 from hashstream.hashers.mutual_information import sample_mutual_information
-from hashstream.table import Eager, Every, Facts, Gated, Grown, HashTable, Lazy, Never, Projected
-from hashstream.table.policies import fit_projection, project_codes, signed
+from hashstream.hashers.serialization import encoder_digest
+from hashstream.table import Eager, Every, Facts, Gated, Grown, HashTable, Lazy, Never, Partial, Projected
+from hashstream.table.policies import fit_projection, parse, project_codes, signed
+from hashstream.table.state.reencode import with_bits
 
 HASHER = hs.FCOH(n_bits=16, random_state=3, batch_size=10)
 
@@ -188,7 +191,21 @@ def settled(holds: Callable[[], bool]) -> bool:
     return False
 
 
-@pytest.mark.parametrize("policy", [Never(), Every(1000), Projected(k=1000)])
+def test_versions_that_labels_bring_stay_bounded() -> None:
+    """They have no items until some are re-encoded, piece by piece, as `Lazy` does it."""
+    with HashTable.open(None, HASHER, policy=Never(), max_versions=3) as table:
+        ids, X, y = stream(1)[0]
+        table.ingest(ids, X, y)
+        for i in range(8):
+            table.label(ids[i : i + 2], y[i : i + 2] + 1)
+            assert table.refresh(1) >= 1
+            assert len(table.stats().versions) <= 3
+        assert table.check(50)["codes"] == 10
+
+
+@pytest.mark.parametrize(
+    "policy", [Never(), Every(1000), Projected(k=1000), Partial(5, k=1000), Partial(5, k=2)]
+)
 def test_versions_alive_stay_bounded(policy: Any) -> None:
     with HashTable.open(None, HASHER, policy=policy, max_versions=3) as table:
         for ids, X, y in stream(9):
@@ -260,9 +277,155 @@ def test_projected_codes_are_nearer_to_the_new_functions_than_old_ones_are() -> 
     assert (projected != fresh).mean() < (stale != fresh).mean()
 
 
+# ---- Partial
+
+
+def test_partial_re_encodes_the_bits_that_differ_most() -> None:
+    """The rule written out: columns of the current functions for the bits that the sample says, of the old functions
+    for the others. New items get the current functions, and every number names one set of functions."""
+    hasher, learner = hs.HCOH(n_bits=16, random_state=3), hs.HCOH(n_bits=16, random_state=3)
+    with HashTable.open(None, hasher, policy=Partial(5, k=3), max_versions=100) as table:
+        items, named, W, refreshed = stream(1)[0][1][:0], {}, None, 0
+        for i, (ids, X, y) in enumerate(stream(12), start=1):
+            table.ingest(ids, X, y)
+            learner.partial_fit(X, y)
+            newest = learner.projection_
+            if i % 3 == 0:
+                assert W is not None
+                differ = ((items @ W > 0) != (items @ newest > 0)).sum(axis=0)
+                chosen = np.argsort(-differ, kind="stable")[:5]
+                W = W.copy()
+                W[:, chosen] = newest[:, chosen]
+                refreshed += 1
+                got = table.get(np.arange(len(items)))
+                assert len(set(got.versions.tolist())) == 1
+                assert got.codes.tobytes() == np.packbits(items @ W > 0, axis=1).tobytes()
+            W = newest if W is None else W  # most items are of the first version, then of the mixed ones
+            got = table.get(ids)
+            assert got.codes.tobytes() == np.packbits(X @ newest > 0, axis=1).tobytes()
+            assert set(got.versions.tolist()) == {table.version} == {table.hasher.version_}
+            for version, encoder in table._state.view.encoders.items():
+                assert named.setdefault(version, encoder_digest(encoder)) == encoder_digest(encoder)
+            items = np.concatenate([items, X])
+        assert refreshed == 4
+        assert table.version == learner.version_ + 2 * refreshed
+        assert table.check(200)["codes"] == 120
+        assert table.refresh() > 0  # all bits
+        assert table.get(np.arange(120)).codes.tobytes() == learner.transform(items).tobytes()
+
+
+@pytest.mark.parametrize("feedback", [False, True])
+def test_mixed_functions_come_back(tmp_path: Path, feedback: bool) -> None:
+    """After a crash, in readers, copies and exports, and in the writer that learns on."""
+    twin = HashTable.open(None, HASHER, policy=Partial(6, k=2), sample_size=50)
+    table = HashTable.open(tmp_path / "t", HASHER, policy=Partial(6, k=2), sample_size=50)
+    reader = HashTable.open(tmp_path / "t", mode="read")
+    Q = stream(1, seed=9)[0][1]
+    for i, (ids, X, y) in enumerate(stream(6)):
+        for one in (table, twin):
+            if feedback and i % 2:
+                one.add(ids, X)
+                one.label(ids, y)
+            else:
+                one.ingest(ids, X, y)
+        reader.reload()
+        with HashTable.open(copied(tmp_path / "t", tmp_path / f"killed {i}")) as killed:
+            for one in (table, reader, killed):
+                assert one.digest() == twin.digest()
+                assert [a.tolist() for a in one.search(Q, 9)] == [a.tolist() for a in twin.search(Q, 9)]
+            assert encoder_digest(killed.hasher.encoder()) == encoder_digest(twin.hasher.encoder())
+            assert killed.check(100)["codes"] == 10 * i + 10
+    versions, digest = table.stats().versions, table.digest()
+    assert max(versions.values()) >= 50  # of mixed functions
+    table.export(tmp_path / "e", features=True)
+    table.snapshot(tmp_path / "copy")
+    for one in (reader, table):
+        one.close()
+    HashTable.restore(tmp_path / "e", tmp_path / "restored").close()
+    for path in ("t", "copy", "restored"):
+        with HashTable.open(tmp_path / path) as again:
+            assert again.settings.policy == Partial(6, k=2)
+            assert (again.stats().versions, again.digest()) == (versions, digest)
+            again.remove([3])
+            assert again.compact() == 1
+            assert again.check(100)["codes"] == 59
+    twin.close()
+
+
+def copied(path: Path, target: Path) -> Path:
+    """What a process that is killed now would leave."""
+    shutil.copytree(path, target, ignore=shutil.ignore_patterns("*-shm", "lock"))
+    return target
+
+
+@pytest.mark.parametrize(
+    ("policy", "settings"),
+    [
+        (Partial(4, k=2), {"max_versions": 1}),
+        (Partial(4, k=2), {"sample_size": 0}),
+        (Partial(16, k=2), {}),
+    ],
+)
+def test_partial_is_every_where_it_saves_nothing(policy: Partial, settings: dict[str, Any]) -> None:
+    made = []
+    for one in (policy, Every(2)):
+        with HashTable.open(None, HASHER, policy=one, **settings) as table:
+            for ids, X, y in stream(5):
+                table.ingest(ids, X, y)
+            made.append((table.digest(), table.version))
+    assert made[0] == made[1]
+
+
+def test_partial_needs_a_projection(tmp_path: Path) -> None:
+    assert parse("partial:8") == Partial(8, k=100)
+    for hasher, what in (
+        (hs.PosteriorHash(16), "which PosteriorHash is not"),
+        (hs.FCOH(16, feature_map="rbf"), "which FCOH with a feature map is not"),
+    ):
+        with pytest.raises(ValueError, match=what):
+            HashTable.open(tmp_path / "t", hasher, policy="partial:8")
+        assert not HashTable.exists(tmp_path / "t")
+    HashTable.open(tmp_path / "t", hs.PosteriorHash(16)).close()
+    with pytest.raises(ValueError, match="needs a method that is a projection"):
+        HashTable.open(tmp_path / "t", policy=Partial())
+    HashTable.open(tmp_path / "t").close()
+
+
+def test_functions_of_another_kind_are_re_encoded_whole() -> None:
+    """Adopted in the place of a projection."""
+    other = hs.PosteriorHash(n_bits=16, width=8, random_state=0)
+    for _, X, y in stream(2):
+        other.partial_fit(X, y)
+    other.version_ += 100
+    with HashTable.open(None, HASHER, policy=Partial(4, k=1)) as table:
+        for ids, X, y in stream(3):
+            table.ingest(ids, X, y)
+        table.adopt(other, budget=0)
+        version = table.version
+        for _ in range(9):
+            table.ingest(ids, X, y)
+        assert table.version is not None
+        assert version is not None
+        assert table.version > version
+        assert list(table.stats().versions) == [table.version]
+
+
+def test_bits_are_put_into_codes() -> None:
+    rng = np.random.default_rng(0)
+    for n_bits, b in ((1, 1), (13, 4), (16, 16), (40, 9), (70, 33)):
+        bits = np.sort(rng.permutation(n_bits)[:b])
+        before, found = rng.random((50, n_bits)) < 0.5, rng.random((50, b)) < 0.5
+        after = before.copy()
+        after[:, bits] = found
+        got = with_bits(np.packbits(before, axis=1), np.packbits(found, axis=1), bits, n_bits)
+        assert got.tobytes() == np.packbits(after, axis=1).tobytes()
+
+
 @pytest.mark.parametrize(
     ("make", "message"),
     [
+        (lambda: Partial(0), "bits must be at least 1"),
+        (lambda: Partial(k=0), "k must be at least 1"),
         (lambda: Every(0), "k must be at least 1"),
         (lambda: Gated(theta=-1), "theta must be"),
         (lambda: Grown(0), "share must be"),

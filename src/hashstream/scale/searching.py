@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from hashstream.hashers.validation import check_count, check_finite
+from hashstream.hashers.validation import as_array, check_count, check_finite
 from hashstream.scale.batching import Batcher
 from hashstream.scale.config import check_seconds
 from hashstream.scale.engine import Outcome, values
@@ -119,7 +119,7 @@ class Searcher:
     def _checked(self, Q: Any, compare: Any, include: Include) -> tuple[np.ndarray, str]:
         check_include(include)
         how = check_compare(compare)
-        Q = np.asarray(Q)
+        Q = as_array(Q)
         if Q.ndim != 2:
             raise ValueError(f"Q must be 2-D, one query per row, not of shape {Q.shape}")
         return Q, self.compare if how == "auto" else how

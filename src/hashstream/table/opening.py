@@ -65,6 +65,7 @@ def open_storage(
             raise TableError(f"{what} needs a hasher=")
         keep = _keeps(given["policy"], keep_features)
         settings = Settings.default(hasher.refresh_policy, keep).with_given(given)
+        settings.policy.check_hasher(hasher)
         state = _empty(hasher, SAMPLE_SIZE if sample_size is None else sample_size, keep, kinds)
         if folder is None:
             memory = MemoryStorage(state, settings, keep_features=keep)
@@ -79,6 +80,8 @@ def open_storage(
         if new and mode == "read":
             raise TableError(f"{folder} has no field {next(iter(new))!r}, and a reader cannot declare one")
         if mode == "write":
+            if given["policy"] is not None:
+                given["policy"].check_hasher(state.model.hasher)
             storage.store_settings()
     except BaseException:
         storage.close()

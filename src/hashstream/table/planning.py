@@ -14,12 +14,19 @@ from hashstream.hashers import Encoder, OnlineHasher
 from hashstream.hashers.labels import labelled, missing_rows
 from hashstream.hashers.serialization import encoder_digest
 from hashstream.table.errors import TableError
-from hashstream.table.policies import Facts, Projected
+from hashstream.table.policies import Facts, Partial, Projected
 from hashstream.table.state.change import Added, Batch, Change, Feedback, Recoded, Relabelled
 from hashstream.table.state.columns import OWN, PAYLOAD, read_values
 from hashstream.table.state.ids import column_of, kind_of
 from hashstream.table.state.labels import LabelColumn
-from hashstream.table.state.reencode import recode_features, recode_projected, smallest_versions, stale_parts
+from hashstream.table.state.reencode import (
+    mixed,
+    recode_bits,
+    recode_features,
+    recode_projected,
+    smallest_versions,
+    stale_parts,
+)
 from hashstream.table.state.state import Model, State, taught
 from hashstream.table.state.view import Part, View, in_order
 from hashstream.table.storage.base import Storage
@@ -35,7 +42,8 @@ NO_SLOTS = np.empty(0, np.uint32)
 class Plan:
     """A change to be committed; batch, feedback, model and memory where it brings others than there are.
 
-    recode_seconds : that re-encoding took. adopts : whether the model was learned elsewhere.
+    recode_seconds : that re-encoding took. adopts : whether the model was learned elsewhere. mixed : the functions of
+    re-encoded items, where they are not the model's.
     """
 
     change: Change
@@ -45,6 +53,7 @@ class Plan:
     recode_seconds: float = 0.0
     feedback: Feedback | None = None
     adopts: bool = False
+    mixed: Encoder | None = None
 
     @property
     def relabelled(self) -> np.ndarray:
@@ -70,20 +79,22 @@ def plan_batch(
 
     found : the slots of ids that are stored already, -1 for the others. model : after the batch.
     """
-    encoder, view, settings = model.encoder, state.view, storage.settings
-    assert encoder is not None
+    view, settings = state.view, storage.settings
     _check_kind(state, batch.y)
     removed = np.sort(found[found >= 0]).astype(np.uint32)
     left, memory, refresh = view.without(removed), state.memory, False
     if batch.learned:
         refresh, memory = _decide(state, left, storage, model, len(batch.X))
+    clock = time.perf_counter()
+    model, target = _target(state, left, storage, model) if refresh else (model, None)
+    encoder = model.encoder
+    assert encoder is not None
     going: list[Part] = []
     if refresh:
         going = stale_parts(left.parts, encoder.version)
     elif encoder.version not in view.versions:  # labels of stored items may have brought it before
         going = smallest_versions(left.parts, encoder.version, settings.max_versions)
-    clock = time.perf_counter()
-    recoded = _recode(state, left, storage, model, going, None, batch.X)
+    recoded = _recode(state, left, storage, model, going, None, batch.X, target)
     taken = time.perf_counter() - clock
     labels = LabelColumn.of(batch.y, len(ids), learned=batch.learned and model.hasher.needs_labels)
     fields = dict(batch.fields)
@@ -95,7 +106,7 @@ def plan_batch(
     keys = (view.column or column_of(kind_of(ids))).keys_of(ids)
     sample = state.sample.change(removed, added.first_slot, keys, batch.X, batch.y)
     change = Change(sample, removed, tuple(recoded), added, declared=declared)
-    return Plan(change, batch, model, memory, taken)
+    return Plan(change, batch, model, memory, taken, mixed=target)
 
 
 def plan_labels(
@@ -134,10 +145,12 @@ def plan_labels(
     model = state.model.learned(taught(hasher.copy(), feedback))
     refresh, memory = _decide(state, state.view, storage, model, len(y))
     clock = time.perf_counter()
+    model, target = _target(state, state.view, storage, model) if refresh else (model, None)
     going = stale_parts(state.view.parts, model.version) if refresh else []
-    recoded = tuple(_recode(state, state.view, storage, model, going, None))
+    recoded = tuple(_recode(state, state.view, storage, model, going, None, mixed=target))
     taken = time.perf_counter() - clock
-    return Plan(Change(sample, recoded=recoded, relabelled=changed), None, model, memory, taken, feedback)
+    change = Change(sample, recoded=recoded, relabelled=changed)
+    return Plan(change, None, model, memory, taken, feedback, mixed=target)
 
 
 def _lessons(hasher: OnlineHasher, held: LabelColumn, slots: np.ndarray, y: np.ndarray) -> np.ndarray:
@@ -159,16 +172,34 @@ def _decide(
     state: State, left: View, storage: Storage, model: Model, n: int
 ) -> tuple[bool, Mapping[str, Any]]:
     """Ask the policy whether the items that are left are re-encoded, after n rows were learned."""
-    encoder, counts = model.encoder, left.counts()
+    encoder = model.encoder
     assert encoder is not None
-    bulk = left.encoders[max(counts, key=lambda version: counts[version])] if counts else None
     moved = encoder.version != state.view.newest
-    facts = Facts(moved, n, encoder, bulk, state.sample, state.memory, sum(counts.values()))
+    facts = Facts(moved, n, encoder, _bulk(left), state.sample, state.memory, len(left))
     policy = storage.settings.policy
     refresh, memory = policy.decide(facts)
     decision = "re-encode" if refresh else "do not re-encode"
     log.debug("%s: %r after %d rows: %s", storage.path or "in memory", policy, n, decision)
     return refresh, memory
+
+
+def _bulk(view: View) -> Encoder | None:
+    """The functions that encoded most of the items."""
+    counts = view.counts()
+    return view.encoders[max(counts, key=lambda version: counts[version])] if counts else None
+
+
+def _target(state: State, left: View, storage: Storage, model: Model) -> tuple[Model, Encoder | None]:
+    """The model of a refresh, and the functions that the items that are left are re-encoded by, where they are mixed:
+    these have the next version, and those of the model the one after it. See `Partial`."""
+    policy, new, old = storage.settings.policy, model.encoder, _bulk(left)
+    if not isinstance(policy, Partial) or storage.settings.max_versions < 2 or old is None or new is None:
+        return model, None
+    products = old.product is not None and new.product is not None
+    if not products or old.version == new.version or policy.bits >= new.n_bits or not len(state.sample):
+        return model, None
+    target = mixed(old, new, policy.choose(old, new, state.sample), new.version + 1)
+    return model.renumbered(target.version + 1), target
 
 
 def _check_kind(state: State, y: np.ndarray | None) -> None:
@@ -181,10 +212,13 @@ def _check_kind(state: State, y: np.ndarray | None) -> None:
 
 
 def plan_refresh(state: State, storage: Storage, budget: int | None) -> Plan:
-    """Re-encode the first `budget` stale items, the oldest versions first; all of them for None."""
+    """Re-encode the first `budget` stale items, the oldest versions first, and those of versions that `max_versions`
+    leaves no place for; all of them for None."""
     stale = stale_parts(state.view.parts, state.view.newest)
     clock = time.perf_counter()
     recoded = _recode(state, state.view, storage, state.model, stale, budget)
+    if budget is not None and state.view.newest not in state.view.versions:  # it came with labels
+        recoded += _recode_beyond_limit(state, storage, state.model, recoded)
     change = Change(state.sample.change(NO_SLOTS), recoded=tuple(recoded))
     return Plan(change, recode_seconds=time.perf_counter() - clock)
 
@@ -206,11 +240,8 @@ def plan_adoption(state: State, storage: Storage, model: Model, budget: int | No
     clock = time.perf_counter()
     stale = stale_parts(view.parts, encoder.version)
     recoded = _recode(state, view, storage, model, stale, budget) if budget != 0 else []
-    if new:  # one more version; within the limit, whatever the budget
-        done = in_order([piece.slots for piece in recoded])
-        left = view.without(done).parts if len(done) else view.parts
-        going = smallest_versions(left, encoder.version, storage.settings.max_versions)
-        recoded += _recode(state, view, storage, model, going, None)
+    if new:
+        recoded += _recode_beyond_limit(state, storage, model, recoded)
     taken = time.perf_counter() - clock
     unlearned = _unlearned(view) if new else None
     change = Change(state.sample.change(NO_SLOTS), recoded=tuple(recoded), relabelled=unlearned)
@@ -249,6 +280,16 @@ def _unlearned(view: View) -> Relabelled | None:
     return Relabelled(slots, view.labels.chosen(slots).unlearned()) if len(slots) else None
 
 
+def _recode_beyond_limit(
+    state: State, storage: Storage, model: Model, recoded: list[Recoded]
+) -> list[Recoded]:
+    """Re-encode the items of versions that have no place beside the model's, which is one more, after some items were
+    re-encoded: within `max_versions`, whatever the budget."""
+    left = state.view.without(in_order([piece.slots for piece in recoded]))
+    going = smallest_versions(left.parts, model.version, storage.settings.max_versions)
+    return _recode(state, left, storage, model, going, None)
+
+
 def _recode(
     state: State,
     view: View,
@@ -257,11 +298,14 @@ def _recode(
     parts: list[Part],
     budget: int | None,
     batch: np.ndarray | None = None,
+    mixed: Encoder | None = None,
 ) -> list[Recoded]:
-    """Parts of a view re-encoded by a model; batch : rows that come with it."""
+    """Parts of a view re-encoded by a model, or by mixed functions; batch : rows that come with it."""
     encoder, policy = model.encoder, storage.settings.policy
     if not parts or encoder is None:
         return []
+    if mixed is not None:
+        return recode_bits(storage, view.encoders, mixed, parts)
     if storage.keep_features:
         return recode_features(storage, encoder, parts, budget)
     assert isinstance(policy, Projected)

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from hashstream._machine import cores
-from hashstream.hashers.validation import check_count, check_finite, check_rows, without_names
+from hashstream.hashers.validation import as_array, check_count, check_finite, check_rows, without_names
 from hashstream.table.digests import sum_of
 from hashstream.table.errors import OutcomeUnknown, Overtaken, TableError
 from hashstream.table.following import Follower, no_longer_followed
@@ -168,7 +168,7 @@ class Readable(Guarded):
         state = self._state
         encoder = state.model.encoder
         if encoder is None:
-            Q = np.asarray(Q)
+            Q = as_array(Q)
             if Q.ndim != 2:
                 raise ValueError(f"Q must be 2-D, one query per row, not of shape {Q.shape}")
             return state, Q

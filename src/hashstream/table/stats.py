@@ -9,7 +9,7 @@ import numpy as np
 
 from hashstream import hamming
 from hashstream.hashers import Encoder
-from hashstream.table.state.comparison import Comparison
+from hashstream.table.state.comparison import Choice, Comparison
 from hashstream.table.state.sample import Sample
 from hashstream.table.state.state import State
 from hashstream.table.state.view import View, locate
@@ -32,7 +32,7 @@ class Drift:
         of the typical distance of an item from its centre; the root of the mean square over classes, less what chance
         alone gives: about 0 where nothing moves.
     mean_average_precision : of the table's own answers: labelled items as queries, ranked against the others by stored
-        codes, exactly as `search` compares them.
+        codes, compared as `search` does by default (`comparison`).
     fresh_mean_average_precision : the same after a refresh.
     reasons : name -> why it is None.
     """
@@ -138,7 +138,7 @@ def table_stats(
     view, counts = state.view, state.view.counts()
     n, n_seen = len(view), state.model.n_seen
     behind = sum((view.newest - version) * count for version, count in counts.items())
-    drift = measure_drift(view, state.sample)
+    drift = measure_drift(view, state.sample, state.comparison.choice)
     if history.seq < state.seq:
         history = history.measured(state, drift.mean_average_precision)
     column_bytes = 0 if view.column is None else view.column.nbytes
@@ -173,8 +173,8 @@ def table_stats(
     )
 
 
-def measure_drift(view: View, sample: Sample) -> Drift:
-    """The signs, from the items of the sample that are alive in the view."""
+def measure_drift(view: View, sample: Sample, compare: Choice = "like") -> Drift:
+    """The signs, from the items of the sample that are alive in the view. compare : how a search does it."""
     slots, X, _ = sample.items()
     labelled_slots, labelled_X, labels = sample.labelled()
     reasons: dict[str, str] = {}
@@ -197,7 +197,7 @@ def measure_drift(view: View, sample: Sample) -> Drift:
             reasons["centre_shift"] = (
                 f"too little data: no class has {LEAST_OF_CLASS} items in the older and in the newer half"
             )
-        stored = stored_map(view, labelled_slots, labelled_X, labels)
+        stored = stored_map(view, labelled_slots, labelled_X, labels, compare)
         fresh = (
             fresh_map(view.encoders[view.newest], labelled_slots, labelled_X, labels)
             if view.newest >= 0
@@ -248,20 +248,24 @@ def class_members(labels: np.ndarray) -> np.ndarray:
     return np.asarray(numbers[:, None] == np.arange(len(number)))
 
 
-def stored_map_of(view: View, sample: Sample) -> float | None:
+def stored_map_of(state: State) -> float | None:
     """`Drift.mean_average_precision` alone."""
-    slots, X, labels = sample.labelled()
-    if len(slots) < LEAST_ITEMS or view.newest < 0:
+    slots, X, labels = state.sample.labelled()
+    if len(slots) < LEAST_ITEMS or state.view.newest < 0:
         return None
-    return stored_map(view, slots, X, labels)
+    return stored_map(state.view, slots, X, labels, state.comparison.choice)
 
 
-def stored_map(view: View, slots: np.ndarray, X: np.ndarray, labels: np.ndarray) -> float | None:
-    """mAP with the codes as they are stored: each query is encoded for every version alive."""
+def stored_map(
+    view: View, slots: np.ndarray, X: np.ndarray, labels: np.ndarray, compare: Choice
+) -> float | None:
+    """mAP with the codes as they are stored: each query is encoded for every version alive, or by the current
+    functions alone."""
     queries = min(MOST_QUERIES, len(slots))
     far = np.full((queries, len(slots)), NOT_THERE, np.int64)
     for part, at, rows in locate(view.parts, slots):
-        codes = view.encoders[part.version].encode(X[:queries])
+        encoder = view.encoders[part.version if compare == "like" else view.newest]
+        codes = encoder.encode(X[:queries])
         far[:, at] = hamming.distances(codes, np.ascontiguousarray(part.codes[rows]))
     return mean_average_precision(far, slots, labels)
 

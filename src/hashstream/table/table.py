@@ -484,7 +484,7 @@ class HashTable(Readable):
     def refresh(self, budget: int | None = None) -> int:
         """Re-encode items of old versions, the oldest first; returns how many.
 
-        budget : items at most; all by default.
+        budget : items at most, apart from those of versions for which `max_versions` leaves no place; all by default.
         """
         if budget is not None:
             check_count("budget", budget, 1)
@@ -598,8 +598,8 @@ class HashTable(Readable):
         done : the calls with a key that it does.
         """
         clock, before, change = time.perf_counter(), self._state.view, plan.change
-        after = self._state.after(change, plan.model, plan.memory)
-        if plan.adopts:
+        after = self._state.after(change, plan.model, plan.memory, plan.mixed)
+        if plan.adopts or plan.mixed is not None:
             after = replace(after, adopted=after.seq)
         if plan.model is not None and is_due(after):
             after = replace(after, comparison=compared(after))
@@ -659,7 +659,7 @@ class HashTable(Readable):
             rows, history = state.model.n_seen - before.rows, None
             enough = closing or not quietly or rows >= self._storage.settings.checkpoint_rows
             if state.seq != before.seq and enough:
-                self._history = before.measured(state, stored_map_of(state.view, state.sample))
+                self._history = before.measured(state, stored_map_of(state))
                 history = self._history.to_fields()
             self._storage.checkpoint(state, history, closing=closing)
             seconds = time.perf_counter() - clock

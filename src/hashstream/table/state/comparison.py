@@ -5,9 +5,11 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
-__all__ = ["LEAST_ITEMS", "Comparison"]
+__all__ = ["LEAST_ITEMS", "Choice", "Comparison"]
 
 LEAST_ITEMS = 50  # with labels, in the sample
+
+Choice = Literal["like", "current"]
 
 
 @dataclass(frozen=True)
@@ -18,7 +20,7 @@ class Comparison:
     rows : learned from when it was measured.
     """
 
-    choice: Literal["like", "current"] = "like"
+    choice: Choice = "like"
     like: float | None = None
     current: float | None = None
     rows: int = 0

@@ -1,14 +1,16 @@
-"""Codes of old versions re-encoded by the current functions: from features, or from the codes themselves."""
+"""Codes of old versions re-encoded by the current functions: from features, whole or bit by bit, or from the codes
+themselves."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
 from itertools import groupby
 from typing import Protocol
 
 import numpy as np
 
-from hashstream.hashers import Encoder
+from hashstream.hashers import LSH, Encoder
 from hashstream.table.state.change import Recoded
 from hashstream.table.state.sample import Sample
 from hashstream.table.state.view import Part, View, in_order, merged
@@ -17,6 +19,8 @@ __all__ = [
     "Features",
     "encode_slots",
     "first_items",
+    "mixed",
+    "recode_bits",
     "recode_features",
     "recode_projected",
     "smallest_versions",
@@ -112,6 +116,55 @@ def encode_slots(stored: Features, encoder: Encoder, slots: np.ndarray) -> np.nd
             codes[done:stop] = encoder.encode(stored.features(slots[done:stop].astype(np.int64)))
         done = stop
     return codes
+
+
+def mixed(old: Encoder, new: Encoder, bits: np.ndarray, version: int) -> Encoder:
+    """The functions of `new` for some bits (b,) and those of `old` for the others, where both are products."""
+    assert old.product is not None
+    assert new.product is not None
+    W = old.product.matrix.copy()
+    W[:, bits] = new.product.matrix[:, bits]
+    return _product(replace(new, version=version, projection=W))
+
+
+def recode_bits(
+    stored: Features, known: Mapping[int, Encoder], encoder: Encoder, parts: list[Part]
+) -> list[Recoded]:
+    """New codes of all items of the parts, of which only those bits are encoded whose functions differ. known : the
+    functions of the parts' versions."""
+    assert encoder.product is not None
+    W = encoder.product.matrix
+    recoded = []
+    for part in first_items(parts, None):
+        codes, slots = part.rows()
+        old, bits = known[part.version].product, np.arange(encoder.n_bits)
+        if old is not None:
+            bits = np.flatnonzero((old.matrix != W).any(axis=0))
+        if len(bits):
+            columns = replace(encoder, n_bits=len(bits), projection=np.ascontiguousarray(W[:, bits]))
+            found = encode_slots(stored, _product(columns), slots)
+            codes = with_bits(codes, found, bits, encoder.n_bits)
+        recoded.append(Recoded(encoder.version, slots, codes))
+    return recoded
+
+
+def with_bits(codes: np.ndarray, found: np.ndarray, bits: np.ndarray, n_bits: int) -> np.ndarray:
+    """Codes (n, width) of n_bits bits, in which the bits at `bits` (b,) are those of the packed `found`,
+    (n, ceil(b / 8))."""
+    kept = np.ones(n_bits, np.uint8)
+    kept[bits] = 0
+    after: np.ndarray = codes & np.packbits(kept)
+    for i, byte in enumerate(found.T):  # by tables, which is much faster than to unpack the bits
+        places = bits[8 * i : 8 * i + 8]
+        spread = np.zeros((256, n_bits), np.uint8)
+        spread[:, places] = np.unpackbits(np.arange(256, dtype=np.uint8)[:, None], axis=1)[:, : len(places)]
+        after |= np.take(np.packbits(spread, axis=1), byte, axis=0)
+    return after
+
+
+def _product(encoder: Encoder) -> Encoder:
+    """An encoder whose values are X @ projection, from one with another projection."""
+    return LSH.of(encoder).encoder()
 
 
 def recode_projected(

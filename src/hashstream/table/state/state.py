@@ -42,6 +42,12 @@ class Model:
             return Model(hasher, encoder)
         return Model.of(hasher)
 
+    def renumbered(self, version: int) -> Model:
+        """The same hasher and functions under a later version."""
+        hasher = self.hasher.copy()
+        hasher.version_ = version
+        return Model.of(hasher)
+
     @property
     def version(self) -> int:
         """-1 before anything was learned."""
@@ -63,7 +69,8 @@ class State:
     generation : the commit that numbered the slots; it grows when the table is compacted.
     relabelled : the last commit that changed labels of items that were there.
     comparison : how codes of different versions compare, as measured last.
-    adopted : the last commit whose functions were learned elsewhere.
+    adopted : the last commit whose functions cannot be learned again from what is stored: they were learned elsewhere,
+        or mixed.
     """
 
     view: View
@@ -86,9 +93,14 @@ class State:
         return cls(view, Sample(sample_size), Model(hasher, None)).with_model(Model.of(hasher), {})
 
     def after(
-        self, change: Change, model: Model | None = None, memory: Mapping[str, Any] | None = None
+        self,
+        change: Change,
+        model: Model | None = None,
+        memory: Mapping[str, Any] | None = None,
+        mixed: Encoder | None = None,
     ) -> State:
-        """The state after one more commit. model, memory : as they are then, where they are others."""
+        """The state after one more commit. model, memory : as they are then, where they are others. mixed : functions
+        that items are re-encoded by and that are not the model's."""
         after = replace(
             self,
             view=self.view.after(change),
@@ -97,7 +109,8 @@ class State:
             seq=self.seq + 1,
             relabelled=self.relabelled if change.relabelled is None else self.seq + 1,
         )
-        return after.with_model(model or self.model, self.view.encoders)
+        known = self.view.encoders if mixed is None else {**self.view.encoders, mixed.version: mixed}
+        return after.with_model(model or self.model, known)
 
     def with_model(self, model: Model, known: Mapping[int, Encoder]) -> State:
         """The state with a model, and with those of the encoders, `known` and current, whose versions are alive."""
