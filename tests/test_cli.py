@@ -76,16 +76,6 @@ def test_mistakes_are_answered_with_a_sentence(tmp_path: Path) -> None:
     assert "file" in refused("demo", "--dataset", "digits", "--out", tmp_path / "file")
 
 
-def test_demo(tmp_path: Path) -> None:
-    result = call("demo", "--dataset", "digits", "--bits", 16, "--out", tmp_path / "new")
-    assert result.exit_code == 0, result.output
-    assert sorted(path.name for path in (tmp_path / "new").iterdir()) == [
-        "learning-curve.png",
-        "neighbours.png",
-        "table",
-    ]
-
-
 def test_data_list_and_where(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     listed = call("data", "list").output
     assert "to download" in listed

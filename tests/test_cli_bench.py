@@ -20,16 +20,19 @@ from rich.console import Console
 from typer.testing import CliRunner
 
 import hashstream
-from hashstream import cli, datasets, evaluate
-from hashstream.evaluate import protocols, worker_count
+from hashstream import cli, datasets, evaluate, pictures
+from hashstream._extras import MissingExtraError
+from hashstream.cli.common import choose
+from hashstream.evaluate import protocols, watch_jobs, worker_count
 from hashstream.hashers import registry
 from hashstream.paper.contestants import contestants
-from hashstream.terminal import watch_jobs
+from hashstream.pictures import export
 
 
 @pytest.fixture(autouse=True)
 def nothing_here(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """No data folder, an empty cache, nobody to download from, and room to print."""
+    """No data folder, an empty cache, nobody to download from, room to print, and figures drawn but not written."""
+    monkeypatch.setattr(pictures, "save", lambda figure, folder, name: "")
     monkeypatch.delenv("HASHSTREAM_DATA", raising=False)
     monkeypatch.setenv("HASHSTREAM_CACHE", str(tmp_path / "cache"))
     monkeypatch.setenv("HASHSTREAM_MNIST_URL", "http://127.0.0.1:9")
@@ -143,11 +146,19 @@ def test_another_file_of_the_same_name_is_refused(tmp_path: Path) -> None:
     assert "has figures of another mine.npz" in refused(
         "tune", "--dataset", tmp_path / "b" / "mine.npz", "--method", "OSH", "--out", tmp_path / "out"
     )
+    other_size = ["--dataset", tmp_path / "b" / "mine.npz", *options, "--stream", 100]
+    assert "has figures of another mine.npz" in refused("bench", *other_size)
     assert (tmp_path / "out" / "results.csv").read_text() == kept
     np.savez(tmp_path / "one.npz", X=rng.standard_normal((180, 6)), y=np.zeros(180, int))
     assert "has one class, 0: there is nothing to tell apart" in refused(
         "bench", "--dataset", tmp_path / "one.npz", *options
     )
+
+
+def test_methods_are_in_the_order_given() -> None:
+    every = list(choose("all"))
+    assert list(choose("LSH,ridgehash[rbf],FCOH")) == ["LSH", "RidgeHash[rbf]", "FCOH"]
+    assert list(choose("LSH,all")) == ["LSH", *(name for name in every if name != "LSH")]
 
 
 METHOD = "from hashstream import LSH\nclass {name}(LSH):\n    pass\n"
@@ -306,6 +317,67 @@ def test_a_file_of_ones_own(tmp_path: Path) -> None:
         "bench", "--dataset", tmp_path / "mine.npz", *options, "--methods", "HCOH", "--settings", "paper"
     )
     assert "not for 'mine.npz'" in refused_by_hcoh
+
+
+def test_the_comparison_is_written_for_a_paper(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    monkeypatch.setattr(registry, "_METHODS", dict(registry._METHODS))
+    monkeypatch.delitem(sys.modules, "for_a_paper", raising=False)
+    monkeypatch.setattr(pictures, "save", export.save)
+    (tmp_path / "for_a_paper.py").write_text(METHOD.format(name="My_Way"))
+    out = tmp_path / "out"
+    options = ["--methods", f"LSH,{tmp_path / 'for_a_paper.py'}:My_Way,FCOH", "--bits", "16"]
+    result = bench(out, *options)
+    assert result.exit_code == 0, result.output
+    order = ["LSH", "My_Way", "FCOH"]
+    assert [line.split()[0] for line in result.output.splitlines()[-4:-1]] == order
+    assert "For a paper: table.tex and figure.pdf" in result.output
+    table = (out / "table.tex").read_text()
+    rows = [line.split(" & ") for line in table.splitlines() if " & 16 & " in line]
+    assert [row[0].strip() for row in rows] == ["LSH", "My\\_Way", "FCOH"]
+    printed = result.output.splitlines()[-2].split()
+    mean, _, spread = printed[6:9]  # mAP at the end
+    assert f"\\textbf{{{mean} $\\pm$ {spread}}}" == rows[2][3]
+    with (out / "figure.csv").open() as file:
+        points = list(csv.DictReader(file))
+    assert list(dict.fromkeys(point["method"] for point in points)) == order
+    assert {point["n_train"] for point in points} == {"500", "1500"}
+    assert f"{float(points[-1]['mean']):.3f} ± {float(points[-1]['sd']):.3f}" == f"{mean} ± {spread}"
+    drawing = (out / "figure.svg").read_text()
+    places = [drawing.rindex(f">{name}<") for name in order]
+    assert places == sorted(places)
+    assert (out / "figure.pdf").read_bytes().startswith(b"%PDF")
+    assert (out / "figure.png").stat().st_size > 5_000
+
+    def missing(module: str, extra: str) -> None:
+        raise MissingExtraError(f"{module} is not installed")
+
+    monkeypatch.setattr("hashstream.pictures.figure.require", missing)
+    again = bench(out, *options)
+    assert again.exit_code == 0, again.output
+    assert "table.tex; no figure, as matplotlib is not installed" in again.output
+
+
+def test_long_tailed_data_and_sizes_of_one_s_own(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    y = np.repeat(np.arange(5), [90, 60, 30, 4, 1])
+    np.savez(tmp_path / "tail.npz", X=rng.standard_normal((185, 6)), y=y)
+    options = ["--dataset", tmp_path / "tail.npz", "--methods", "LSH", "--runs", 1, "--out", tmp_path / "out"]
+    result = call("bench", *options)
+    assert result.exit_code == 0, result.output
+    assert "9 queries, 3 of each of 3 classes (2 classes of fewer than 10 rows have none)" in result.output
+    sized = call("bench", *options, "--queries", 20, "--stream", 100, "--min-class", 40)
+    assert sized.exit_code == 0, sized.output
+    assert "20 queries, 10 of each of 2 classes (3 classes of fewer than 40 rows have" in sized.output
+    rows = evaluate.Results(tmp_path / "out" / "results.csv").rows
+    assert {row["dataset"]: row["n_train"] for row in rows} == {
+        "tail.npz": 170,
+        "tail.npz[queries=20,stream=100,min_class=40]": 100,
+    }
+    assert "1 of 1 measurements are already in" in call("bench", *options).output
+    assert "queries is 2, but each of 3 classes of tail.npz needs at least one" in refused(
+        "bench", *options, "--queries", 2
+    )
 
 
 def _gone(group: int) -> bool:

@@ -1,26 +1,22 @@
-"""Terminal output that several commands share: progress bars, durations, sizes, sparklines."""
+"""Terminal output that several commands share: downloads, durations, sparklines."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from itertools import pairwise
 
 from rich.console import Console
-from rich.markup import escape
 from rich.progress import (
     BarColumn,
     DownloadColumn,
     Progress,
     TaskID,
     TextColumn,
-    TimeRemainingColumn,
     TransferSpeedColumn,
 )
 
-from hashstream import datasets, evaluate
+from hashstream import datasets
 
-__all__ = ["load_with_bar", "seconds", "sparkline", "watch_jobs"]
+__all__ = ["load_with_bar", "seconds", "sparkline"]
 
 
 def load_with_bar(name: str, console: Console) -> datasets.Dataset:
@@ -35,41 +31,6 @@ def load_with_bar(name: str, console: Console) -> datasets.Dataset:
             bars.update(tasks[file], completed=come, total=total)
 
         return datasets.load(name, progress=arrived)
-
-
-@contextmanager
-def watch_jobs(
-    console: Console, what: str, jobs: int, rows: int, *, errors: bool = True
-) -> Iterator[Callable[[evaluate.JobProgress], None]]:
-    """Show a progress bar for `jobs` jobs that learn `rows` rows in total; yields the `watch` of `evaluate.run`.
-
-    errors : whether to print a line for each job that diverges.
-    """
-    columns = (
-        TextColumn("{task.description}", markup=False),
-        BarColumn(),
-        TextColumn("{task.percentage:>3.0f} %"),
-        TimeRemainingColumn(),
-        TextColumn("left"),
-    )
-    # Methods differ in speed by a factor of ten: estimate the remaining time from the last ten minutes.
-    with Progress(*columns, console=console, speed_estimate_period=600) as bar:
-        task = bar.add_task(what, total=rows)
-        done, seen = 0, ""
-
-        def watch(news: evaluate.JobProgress) -> None:
-            nonlocal done, seen
-            done += news.done
-            bar.advance(task, news.rows)
-            if news.checkpoint is not None:
-                metric, value = next(iter(news.checkpoint.scores.items()))
-                seen = f": {news.job}, {metric} {value:.3f}"
-            if news.checkpoint is not None or news.done:
-                bar.update(task, description=f"{what}{done} of {jobs}{seen}")
-            if news.error and errors:
-                bar.console.print(f"[yellow]{escape(f'{news.job}: {news.error}')}[/]", emoji=False)
-
-        yield watch
 
 
 def seconds(value: float) -> str:

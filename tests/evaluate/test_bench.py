@@ -153,6 +153,26 @@ def test_a_file_that_is_no_results_file_is_left_alone(tmp_path: Path, text: str)
     assert path.read_text() == text
 
 
+def test_progress_is_silent_a_function_or_a_bar(
+    data: evaluate.PreparedDataset, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    jobs = evaluate.jobs({"LSH": LSH}, bits=[8], runs=2)
+    evaluate.run(jobs, data, evaluate.Results(tmp_path / "a.csv"))
+    assert capsys.readouterr() == ("", "")
+    news: list[evaluate.JobProgress] = []
+    evaluate.run(jobs, data, evaluate.Results(tmp_path / "b.csv"), progress=news.append)
+    assert sum(one.rows for one in news) == 2 * 300
+    assert capsys.readouterr() == ("", "")
+    for said in ("2 of 2: LSH, 8 bits, run 1, mAP", ""):  # the second time there is nothing to do
+        evaluate.run(jobs, data, evaluate.Results(tmp_path / "c.csv"), progress="bar")
+        out, err = capsys.readouterr()
+        assert out == ""
+        assert said in " ".join(err.split())
+        assert bool(err) is bool(said)
+    with pytest.raises(ValueError, match="progress is 'bars'"):
+        evaluate.run(jobs, data, evaluate.Results(tmp_path / "d.csv"), progress="bars")  # type: ignore[arg-type]
+
+
 def test_whole_runs_come_first() -> None:
     jobs = evaluate.jobs({"A": LSH, "B": LSH}, bits=[8, 16], runs=2)
     order = [(job.run, job.bits, job.name) for job in jobs]

@@ -91,7 +91,7 @@ def test_what_another_has_added_is_read_before_and_not_added_again(
     evaluate.run([job], data, one)
     text = path.read_text()
     news: list[evaluate.JobProgress] = []
-    evaluate.run([job], data, other, watch=news.append)
+    evaluate.run([job], data, other, progress=news.append)
     assert path.read_text() == text
     assert other.rows == one.rows
     assert [item.done for item in news] == [True]

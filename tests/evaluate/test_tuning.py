@@ -43,7 +43,9 @@ def test_the_best_come_first_and_what_diverged_last(data: evaluate.PreparedDatas
     results = evaluate.Results(tmp_path / "results.csv")
     grid = {"flipped": (0.2, 0.0), "other": (1, 2, 3)}
     news: list[evaluate.JobProgress] = []
-    found = evaluate.tune("Flipping", Flipping, data, results, bits=16, grid=grid, runs=2, watch=news.append)
+    found = evaluate.tune(
+        "Flipping", Flipping, data, results, bits=16, grid=grid, runs=2, progress=news.append
+    )
     assert len(found) == 7  # six, and the defaults
     assert [trial.diverged for trial in found] == [0] * 5 + [1] * 2
     assert [trial.settings.get("flipped") for trial in found[:5]] == [0.0, 0.0, 0.2, 0.2, None]

@@ -48,10 +48,10 @@ def test_figures_do_not_depend_on_the_workers_and_all_survive_one_that_is_killed
     together = evaluate.Results(tmp_path / "together.csv")
     news: dict[int, list[evaluate.JobProgress]] = {1: [], 2: []}
     with threadpool_limits(2):
-        evaluate.run(jobs, data, alone, workers=1, watch=news[1].append)
+        evaluate.run(jobs, data, alone, workers=1, progress=news[1].append)
         killed = evaluate.Job("Killed", odd.Killed, 24, 0, {"batch_size": 50})
         with pytest.raises(evaluate.WorkerError, match=r"Killed.*24 bits, run 0 .*SIGKILL.*memory") as lost:
-            evaluate.run([jobs[0], killed, *jobs[1:]], data, together, workers=2, watch=news[2].append)
+            evaluate.run([jobs[0], killed, *jobs[1:]], data, together, workers=2, progress=news[2].append)
     expected, found = figures(alone), figures(together)
     of_killed = {key: value for key, value in found.items() if key[2].startswith("Killed")}
     assert {key[5] for key in of_killed} == {100, 200}  # what it showed before it died

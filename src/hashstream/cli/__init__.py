@@ -43,6 +43,10 @@ app.command(
     "Example: `hashstream bench --dataset mnist --methods PosteriorHash,LSH --bits 16,32 --runs 3 --out results`"
     "\n\nOne method with other settings: `hashstream bench --dataset mnist --methods FCOH "
     "--set learning_rate=0.01 --set gradient_scale=class --out results`"
+    "\n\nYour own method with ours, in one figure and one LaTeX table: `hashstream bench --dataset digits --methods "
+    "mine.py:MyMethod,FCOH,LSH --bits 16,32,64 --out results`"
+    "\n\nYour own data, where many classes are rare: `hashstream bench --dataset photos.npz --queries 1000 "
+    "--stream 5000 --min-class 20 --out results`"
 )(bench)
 app.command(
     epilog="Example: `hashstream tune --dataset mnist --method FCOH --bits 32 --out tuning`"
@@ -54,9 +58,11 @@ app.command(
     "\n\nOn two cores: `hashstream train rows/*.npz --out model.safetensors --workers 2`"
     "\n\nOn a cluster: `hashstream train /shared/rows/*.parquet --out model.safetensors --on ray --address HOST:6379`"
 )(train)
-app.command(epilog=f"{LINES}\n\nExample: `hashstream paper table-map --dataset digits --out paper-digits`")(
-    paper
-)
+app.command(
+    epilog=f"{LINES}\n\nExample: `hashstream paper table-map --dataset digits --out paper-digits`"
+    "\n\nYour own method in the paper's figure, as PDF: `hashstream paper fig-map-instances --dataset digits --methods "
+    "mine.py:MyMethod,FCOH,HCOH,LSH --out mine`"
+)(paper)
 app.command(
     epilog="Example: `hashstream serve tables --port 8000`\n\nFrom elsewhere: `hashstream token tokens.txt --name me "
     "--scope admin`, then `hashstream serve tables --host 0.0.0.0 --tokens tokens.txt`"

@@ -13,8 +13,12 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from hashstream import datasets, evaluate
+from hashstream import datasets, evaluate, pictures
+from hashstream._extras import MissingExtraError
 from hashstream.cli.common import (
+    MinClass,
+    Queries,
+    StreamRows,
     Ties,
     check_settings,
     choose,
@@ -25,8 +29,8 @@ from hashstream.cli.common import (
     say,
 )
 from hashstream.cli.common import settings as parse_settings
-from hashstream.evaluate import protocols
-from hashstream.terminal import load_with_bar, watch_jobs
+from hashstream.evaluate import protocols, watch_jobs
+from hashstream.terminal import load_with_bar
 
 
 def _line(name: str, protocol: protocols.Protocol) -> str:
@@ -49,12 +53,14 @@ def bench(
     dataset: Annotated[
         str, typer.Option(help="A name from `hashstream data list`, or the path of a file of your own.")
     ],
-    out: Annotated[Path, typer.Option(help="Folder for results.csv; rows are appended.")],
+    out: Annotated[
+        Path, typer.Option(help="Folder for results.csv (rows are appended), the table and the figure.")
+    ],
     methods: Annotated[
         str,
         typer.Option(
-            help="Names separated by commas, or `all`; `RidgeHash[rbf]` has 1,000 RBF anchors; `my_module:MyMethod` "
-            "or `mine.py:MyMethod` for your own."
+            help="Names separated by commas, in the order of the table and the figure's legend; `all` for every "
+            "method; `RidgeHash[rbf]` has 1,000 RBF anchors; `mine.py:MyMethod` or `my_module:MyMethod` for your own."
         ),
     ] = "PosteriorHash,FCOH,LSH",
     bits: Annotated[str, typer.Option(help="Code lengths, separated by commas.")] = "32",
@@ -69,6 +75,9 @@ def bench(
             help="The question; see below. With a NUMBER other than the default: label-noise:0.4.",
         ),
     ] = "paper",
+    queries: Queries = None,
+    stream: StreamRows = None,
+    min_class: MinClass = None,
     checkpoints: Annotated[
         str | None,
         typer.Option(
@@ -104,6 +113,10 @@ def bench(
     Every method streams once through the training rows and is measured at each checkpoint with queries that it
     never learns from. Rows are written to OUT/results.csv as they are measured, and not measured again: after Ctrl-C,
     repeat the command to continue.
+
+    The comparison is printed, and written for a paper: OUT/table.tex (LaTeX, booktabs) and OUT/table.csv, and
+    OUT/figure.pdf, .svg, .png and .csv with all methods in one figure. They replace those of the last command; rows of
+    other data, protocols, methods and settings stay in results.csv.
     """
     try:
         chosen = choose(methods)
@@ -115,11 +128,11 @@ def bench(
             raise ValueError(f"--checkpoints: {asked.kind} has checkpoints of its own")
         points = None if checkpoints is None else numbers(checkpoints, "--checkpoints")
         loaded = load_with_bar(dataset, console)
-        data = evaluate.PreparedDataset.of(loaded)
+        data = evaluate.PreparedDataset.of(loaded, queries=queries, stream=stream, min_class=min_class)
         if configuration is Settings.paper:
             chosen, whose = paper_settings(chosen, data.dataset)
-            if whose != data.dataset:
-                console.print(f"The paper has no settings for {data.dataset}: using those for {whose}.")
+            if whose != loaded.name:
+                say(f"The paper has no settings for {loaded.name}: using those for {whose}.")
         usual = list(asked.points(data))
         points = points or usual
         if points[-1] > usual[-1]:
@@ -131,7 +144,8 @@ def bench(
         todo = evaluate.unfinished(jobs, data.dataset, points, results, protocol=asked, ties=rule)
         say(f"{len(jobs) - len(todo)} of {len(jobs)} measurements are already in {results.path}.")
         if todo:
-            console.print(f"{data.dataset}, {loaded.source}. {loaded.note}", highlight=False)
+            say(f"{loaded.name}, {loaded.source}. {loaded.note}")
+            say(f"{data.described}.")
             rows = sum(missing[-1] for _, missing in todo)
             with watch_jobs(console, "", len(todo), rows) as watch:
                 evaluate.run(
@@ -142,21 +156,33 @@ def bench(
                     points=points,
                     ties=rule,
                     workers=evaluate.worker_count(workers, rows, data.X.shape[1], data.X.nbytes),
-                    watch=watch,
+                    progress=watch,
                 )
-        console.print(f"\n{asked.question}", highlight=False)
-        console.print(
-            f"{data.dataset}, protocol {asked.name}, ties {rule!r}: mean ± standard deviation over runs",
-            highlight=False,
-        )
         compared = evaluate.compare(jobs, data.dataset, points, results, protocol=asked, ties=rule, runs=runs)
+        console.print(f"\n{asked.question}", highlight=False)
+        say(compared.caption)
         # Wide enough that no cell is cut; a narrow terminal breaks the lines.
         Console(width=max(150, console.width), emoji=False).print(_table(compared, points))
-        say(f"All rows: {results.path}")
+        say(f"All rows: {results.path}. For a paper: {_write(compared, out)}.")
     except (datasets.DatasetError, ValueError, OSError) as error:
         fail(error)
     except KeyboardInterrupt:
         fail(f"interrupted. Repeat the command to continue from {out / 'results.csv'}.", code=130)
+
+
+def _write(compared: evaluate.Comparison, out: Path) -> str:
+    """Write the table and the figure; returns the names of the files."""
+    out.mkdir(parents=True, exist_ok=True)
+    compared.sheet().write(out, "table", comment=f"{compared.caption}, by hashstream bench")
+    evaluate.write_rows(out / "figure.csv", compared.points())
+    try:
+        figure = pictures.comparison_curves(compared)
+    except MissingExtraError as missing:
+        return f"table.tex; no figure, as {missing}"
+    if figure is None:
+        return "table.tex; no figure, as every run diverged"
+    pictures.save(figure, out, "figure")
+    return "table.tex and figure.pdf, next to it"
 
 
 def _table(compared: evaluate.Comparison, points: Sequence[int]) -> Table:
@@ -164,10 +190,7 @@ def _table(compared: evaluate.Comparison, points: Sequence[int]) -> Table:
     table.add_column("method", overflow="fold")
     table.add_column("bits", justify="right", no_wrap=True)
     table.add_column("runs", justify="right", no_wrap=True)
-    n_shown = len(compared.columns) - compared.n_whole
-    for i, (n, metric) in enumerate(compared.columns):
-        title = metric.replace("_seconds", " s").replace("_", " ")
-        head = f"{title}\nafter {n:,}" if i < n_shown else title.replace(" of ", "\nof ")
+    for head in compared.heads:
         table.add_column(head, justify="right", no_wrap=True)
     with_reference = any(row.reference for row in compared.rows)
     if with_reference:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from enum import StrEnum
 from functools import partial
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Annotated, Any, NoReturn
 
 import typer
 from rich.console import Console
@@ -21,6 +21,9 @@ from hashstream.hashers import NAMED_SETTINGS, register
 from hashstream.hashers import methods as registry
 
 __all__ = [
+    "MinClass",
+    "Queries",
+    "StreamRows",
     "Ties",
     "check_settings",
     "choose",
@@ -44,6 +47,35 @@ class Ties(StrEnum):
     aware = "aware"
 
 
+Queries = Annotated[
+    int | None,
+    typer.Option(
+        min=1,
+        metavar="NUMBER",
+        help="Number of test queries, equally many of each class; a class that would lose more than half of its rows "
+        "to them has none. Default: the paper's for its data, a tenth of the smallest class for your own.",
+    ),
+]
+StreamRows = Annotated[
+    int | None,
+    typer.Option(
+        min=1,
+        metavar="ROWS",
+        help="Rows of the training stream. Default: the paper's for its data, up to 20,000 for your own.",
+    ),
+]
+MinClass = Annotated[
+    int | None,
+    typer.Option(
+        min=2,
+        metavar="ROWS",
+        help="Classes with fewer rows have no queries; they are learned and searched like all others. Default: 10 for "
+        "data of your own.",
+    ),
+]
+"""Options of the size of an experiment; results have another setting than the usual one in the name of the data set."""
+
+
 def fail(message: object, code: int = 2) -> NoReturn:
     """Print an error without a traceback, and exit."""
     said = [str(message), *(note for note in getattr(message, "__notes__", ()) if note.startswith(MEASURING))]
@@ -58,21 +90,21 @@ def say(text: str) -> None:
 
 
 def choose(names: str) -> dict[str, Callable[..., Any]]:
-    """Parse a list of methods such as `fcoh,LSH,RidgeHash[rbf],my_module:MyMethod,mine.py:MyMethod`, or `all`.
+    """Parse a list of methods such as `fcoh,LSH,RidgeHash[rbf],my_module:MyMethod,mine.py:MyMethod`, in its order.
 
-    `all` are the methods, each once, with their defaults.
+    `all`, alone or in a list, are the methods, each once, with their defaults.
     """
     every: dict[str, Callable[..., Any]] = dict(registry())
     forms = {name: one.hasher for name, one in NAMED_SETTINGS.items()}
     every_form: dict[str, Callable[..., Any]] = {**registry(variants=True), **forms}
     known = {name.lower(): (name, method) for name, method in every_form.items()}
-    if names.strip().lower() == "all":
-        return every
     chosen: dict[str, Callable[..., Any]] = {}
     for name in (name.strip() for name in names.split(",") if name.strip()):
         if ":" in name:
             imported = import_method(name)
             chosen[imported.__name__] = imported
+        elif name.lower() == "all":
+            chosen = {**chosen, **{name: method for name, method in every.items() if name not in chosen}}
         elif name.lower() in known:
             name, method = known[name.lower()]
             chosen[name] = method

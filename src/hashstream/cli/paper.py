@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console
@@ -17,10 +17,10 @@ from rich.table import Table
 from rich.text import Text
 
 from hashstream import datasets, evaluate
-from hashstream.cli.common import console, fail, import_method, say
-from hashstream.hashers import methods as registry
+from hashstream.cli.common import MinClass, Queries, StreamRows, console, fail, import_method, say
+from hashstream.evaluate import watch_jobs
 from hashstream.paper import EXPERIMENTS, Section, Study, run
-from hashstream.terminal import load_with_bar, watch_jobs
+from hashstream.terminal import load_with_bar
 
 LINES = "\n\n".join(f"`{name}`: {experiment.what}" for name, experiment in EXPERIMENTS.items())
 
@@ -34,11 +34,16 @@ def paper(
         bool, typer.Option("--quick/--full", help="A first impression, or all code lengths and three runs.")
     ] = True,
     out: Annotated[Path | None, typer.Option(help="Output folder. Default: paper-DATASET.")] = None,
-    also: Annotated[
-        list[str] | None,
-        typer.Option(metavar="MODULE:CLASS", help="A method of your own to include; may be repeated."),
-    ] = None,
-    methods: Annotated[str, typer.Option(help="Comma-separated names of the only methods to include.")] = "",
+    methods: Annotated[
+        str,
+        typer.Option(
+            help="Names separated by commas, `mine.py:MyMethod` or `my_module:MyMethod` for your own: only these take "
+            "part, in one figure, in the order given. `all,mine.py:MyMethod` adds yours to all others."
+        ),
+    ] = "all",
+    queries: Queries = None,
+    stream: StreamRows = None,
+    min_class: MinClass = None,
     workers: Annotated[
         int,
         typer.Option(min=0, help="Parallel processes; 0 for one per core. Timed experiments always use one."),
@@ -53,24 +58,26 @@ def paper(
 ) -> None:
     """Measure a table or figure of the paper, and compare it with the paper's figures.
 
-    OUT gets results.csv, measured.json (when and on which machine rows were measured), the figures as SVG and PNG, and
-    the report as Markdown and as a single HTML page. Rows are written as they are measured and never measured twice:
-    after Ctrl-C, the same command continues.
+    OUT gets results.csv, measured.json (when and on which machine rows were measured), and the report as Markdown and
+    as a single HTML page. OUT/figures has every figure as PDF, SVG and PNG with its numbers as CSV, OUT/tables every
+    table as LaTeX (booktabs) and CSV. Rows are written as they are measured and never measured twice: after Ctrl-C, the
+    same command continues.
     """
     if name == "list":
         _list()
         return
     folder = out or Path(f"paper-{Path(dataset).stem}")
     try:
-        mine = {method.__name__: method for method in map(import_method, also or [])}
         with _no_anchor_warnings():
             outcome = run(
                 name,
                 dataset=dataset,
                 out=folder,
                 full=not quick,
-                also=mine,
-                methods=_names(methods),
+                methods=_given(methods),
+                queries=queries,
+                stream=stream,
+                min_class=min_class,
                 workers=partial(_workers, workers),
                 measure=measure,
                 load=partial(load_with_bar, console=console),
@@ -107,14 +114,15 @@ def _workers(asked: int, study: Study) -> int:
     return evaluate.worker_count(asked, jobs * study.stream, study.data.X.shape[1])
 
 
-def _names(text: str) -> list[str]:
-    """The names of methods in a list such as `fcoh,LSH`."""
-    known = {name.lower(): name for name in registry()}
-    asked = [name.strip().lower() for name in text.split(",") if name.strip()]
-    for name in asked:
-        if name not in known:
-            raise ValueError(f"--methods: there is no method {name}: choose from {', '.join(known.values())}")
-    return [known[name] for name in asked]
+def _given(text: str) -> list[str | type[Any]]:
+    """The methods of a list such as `fcoh,LSH,mine.py:MyMethod`; empty for `all`."""
+    names = [name.strip() for name in text.split(",") if name.strip()]
+    if [name.lower() for name in names] == ["all"]:
+        return []
+    return [
+        import_method(name) if ":" in name else name.lower() if name.lower() == "all" else name
+        for name in names
+    ]
 
 
 def _list() -> None:

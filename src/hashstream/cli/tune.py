@@ -16,8 +16,8 @@ from rich.table import Table
 from hashstream import datasets, evaluate
 from hashstream.cli.common import check_settings, choose, console, fail, say, value_of
 from hashstream.cli.common import settings as parse_settings
-from hashstream.evaluate import protocols, tuning
-from hashstream.terminal import load_with_bar, seconds, watch_jobs
+from hashstream.evaluate import protocols, tuning, watch_jobs
+from hashstream.terminal import load_with_bar, seconds
 
 SHOWN = 10
 
@@ -108,7 +108,7 @@ def tune(
                 runs=runs,
                 by=by,
                 workers=evaluate.worker_count(workers, len(todo) * end, data.X.shape[1], data.X.nbytes),
-                watch=quietly,
+                progress=quietly,
             )
         took = seconds(time.perf_counter() - clock)
         say(f"{len(todo)} measurements in {took}. All rows: {results.path}")

@@ -56,11 +56,11 @@ def from_arrays(
 ) -> Dataset:
     """Make a Dataset of your own vectors and labels, checked.
 
-    X: (n, d) finite numbers. uint8 stays, everything else becomes float32. Arrays that have that type already
-    are not copied.
-    y: (n,) labels. Integers stay as they are; strings become 0, 1, ... in alphabetical order and the strings become
-    `classes`. A missing label (None, NaN, pandas.NA) stays missing, as None.
-    classes: the name of class 0, 1, ..., if y holds numbers.
+    X : (n, d) finite numbers. uint8 stays, everything else becomes float32. Arrays that have that type already
+        are not copied.
+    y : (n,) labels. Integers stay as they are; strings become 0, 1, ... in alphabetical order and the strings become
+        `classes`. A missing label (None, NaN, pandas.NA) stays missing, as None.
+    classes : the name of class 0, 1, ..., if y holds numbers.
 
     ValueError says what is wrong and where.
 

@@ -22,17 +22,22 @@ Found = tuple[str, Path | None]
 class Setting:
     """The size of an experiment: queries per class, rows to learn from, and rows between two checkpoints.
 
-    >>> Setting(per_class=100, stream=20_000, every=5_000).checkpoints
-    (5000, 10000, 15000, 20000)
+    min_class: classes with fewer rows are not asked for: no query has such a class, but its rows are learned and
+    searched like all others. 0: every class is asked for.
+
+    >>> Setting(per_class=100, stream=20_000, every=6_000).checkpoints
+    (6000, 12000, 18000, 20000)
     """
 
     per_class: int
     stream: int
     every: int
+    min_class: int = 0
 
     @property
     def checkpoints(self) -> tuple[int, ...]:
-        return tuple(range(self.every, self.stream + 1, self.every))
+        """Numbers of learned rows; the last is the whole stream."""
+        return (*range(self.every, self.stream, self.every), self.stream)
 
 
 class Source(Protocol):

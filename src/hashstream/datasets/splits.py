@@ -14,7 +14,7 @@ from hashstream.hashers.labels import as_labels, missing_rows
 class Split:
     """Row numbers, each array int64.
 
-    queries: never learned from; sorted by class.
+    queries: never learned from; sorted by class, equally many of each class that is asked for.
     retrieval: all other rows, shuffled: the database, in its order.
     stream: the first rows of `retrieval`, in the order in which they are learned.
     """
@@ -24,11 +24,13 @@ class Split:
     stream: np.ndarray
 
 
-def split(y: ArrayLike, *, per_class: int = 100, stream: int | None = 20_000, seed: int = 0) -> Split:
+def split(
+    y: ArrayLike, *, per_class: int = 100, stream: int | None = 20_000, min_class: int = 0, seed: int = 0
+) -> Split:
     """Split as in the paper's experiments: `per_class` random rows of each class are queries, the rest the database.
 
-    y: (n,) labels. stream: number of rows to learn from; None for the whole database. The same seed gives the same
-    split.
+    y: (n,) labels. stream: number of rows to learn from; None for the whole database. min_class: classes with fewer
+    rows are not asked for; all their rows are in the database. The same seed gives the same split.
 
     >>> part = split(np.repeat(["cat", "dog"], 50), per_class=5, stream=40, seed=1)
     >>> len(part.queries), len(part.retrieval), len(part.stream)
@@ -47,15 +49,21 @@ def split(y: ArrayLike, *, per_class: int = 100, stream: int | None = 20_000, se
     classes, number, sizes = np.unique(labels, return_inverse=True, return_counts=True)
     if per_class < 1:
         raise ValueError(f"per_class is {per_class}: each class needs at least 1 query")
-    if sizes.min() <= per_class:
-        few = sizes.argmin()
+    asked = sizes >= min_class
+    if not asked.any():
         raise ValueError(
-            f"class {classes[few]!s} has {sizes[few]} rows: "
-            f"with per_class={per_class} none would be left to search"
+            f"min_class is {min_class}: no class has as many rows, the largest has {sizes.max()}"
+        )
+    if sizes[asked].min() <= per_class:
+        few = np.where(asked, sizes, sizes.max()).argmin()
+        raise ValueError(
+            f"class {classes[few]!s} has {sizes[few]} rows: with per_class={per_class} none would be left to search; "
+            f"with min_class={sizes[few] + 1} it is not asked for"
         )
     rng = np.random.default_rng(seed)
     by_class = np.split(np.argsort(number, kind="stable"), np.cumsum(sizes)[:-1])
-    queries = np.concatenate([rng.choice(rows, per_class, replace=False) for rows in by_class])
+    drawn_from = (rows for rows in by_class if len(rows) >= min_class)
+    queries = np.concatenate([rng.choice(rows, per_class, replace=False) for rows in drawn_from])
     others = np.ones(len(labels), bool)
     others[queries] = False
     retrieval = rng.permutation(np.flatnonzero(others))

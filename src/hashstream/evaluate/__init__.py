@@ -2,12 +2,14 @@
 
 from hashstream.evaluate import protocols
 from hashstream.evaluate.auc import auc
-from hashstream.evaluate.bench import Job, JobProgress, WorkerError, jobs, measure, pending, run, unfinished
+from hashstream.evaluate.bench import Job, WorkerError, jobs, measure, pending, run, unfinished
 from hashstream.evaluate.code_statistics import CodeStatistics, code_statistics
 from hashstream.evaluate.comparison import Comparison, compare
+from hashstream.evaluate.progress import JobProgress, watch_jobs
 from hashstream.evaluate.protocols import PreparedDataset
 from hashstream.evaluate.results import COLUMNS, Results, Summary, summarise, summarise_runs
 from hashstream.evaluate.scores import Scores, Ties, average_precision, retrieval, row_name
+from hashstream.evaluate.sheet import Sheet, write_rows
 from hashstream.evaluate.tuning import Trial, tune
 from hashstream.evaluate.workers import worker_count
 
@@ -20,6 +22,7 @@ __all__ = [
     "PreparedDataset",
     "Results",
     "Scores",
+    "Sheet",
     "Summary",
     "Ties",
     "Trial",
@@ -39,5 +42,7 @@ __all__ = [
     "summarise_runs",
     "tune",
     "unfinished",
+    "watch_jobs",
     "worker_count",
+    "write_rows",
 ]

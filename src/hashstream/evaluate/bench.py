@@ -5,7 +5,7 @@
     data = evaluate.PreparedDataset.of(datasets.load("mnist"))
     results = evaluate.Results(Path("results/results.csv"))
     jobs = evaluate.jobs({"FCOH": FCOH, "HCOH": HCOH}, bits=[32], runs=3)
-    evaluate.run(jobs, data, results, protocol=evaluate.protocols.named("drift"))
+    evaluate.run(jobs, data, results, protocol=evaluate.protocols.named("drift"), progress="bar")
 
 Each checkpoint is written when it is measured, and nothing in the file is measured again: the same call continues after
 an interruption. The stream is always cut at the protocol's own checkpoints, so figures depend neither on interruptions
@@ -15,11 +15,11 @@ nor on which checkpoints are asked for.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing
-from dataclasses import dataclass
+from contextlib import ExitStack, closing
 from typing import Any
 
 from hashstream.evaluate.job import Job, jobs, run_job
+from hashstream.evaluate.progress import JobProgress, Progress, watched
 from hashstream.evaluate.protocols import Checkpoint, Paper, PreparedDataset, Protocol, metric_row
 from hashstream.evaluate.results import DIVERGED, Results
 from hashstream.evaluate.scores import Ties
@@ -101,20 +101,6 @@ def _divergence(columns: dict[str, Any], learned: int) -> dict[str, Any]:
     return {**columns, "n_train": learned, "metric": DIVERGED, "value": float(learned)}
 
 
-@dataclass(frozen=True)
-class JobProgress:
-    """A message of `run` about a job: rows learned since the last message, a checkpoint, an error, or its end.
-
-    rows: at the end of a job also those that were not learned, so that the rows of all messages add up to its stream.
-    """
-
-    job: Job
-    rows: int = 0
-    checkpoint: Checkpoint | None = None
-    error: str = ""
-    done: bool = False
-
-
 def run(
     jobs: Sequence[Job],
     data: PreparedDataset,
@@ -124,7 +110,7 @@ def run(
     points: Sequence[int] | None = None,
     ties: Ties = "paper",
     workers: int = 1,
-    watch: Callable[[JobProgress], None] | None = None,
+    progress: Progress = None,
 ) -> None:
     """Measure all jobs into the results.
 
@@ -134,7 +120,8 @@ def run(
         one worker, a class defined in a notebook or in the running script raises ValueError before anything starts,
         since other processes cannot import it; and a script must make the call under `if __name__ == "__main__":`,
         since workers import the script.
-    watch: called with each `JobProgress`, in the calling thread.
+    progress: nothing is printed by default. "bar" shows a progress bar on stderr, with the time that is left (it needs
+        hashstream[cli]); a function is called with each `JobProgress`, in the calling thread.
 
     Only this process writes results: ValueError if another one is writing the same file, or if the file has figures of
     other data with the same name. A hasher that diverges (DivergenceError) is a fact about its settings, recorded in
@@ -150,13 +137,16 @@ def run(
         )
     if workers < 1:
         raise ValueError(f"workers is {workers}: it has to be 1 or more")
-    tell = watch or (lambda progress: None)
     results.check_data(data.dataset, data.fingerprint)
-    if not unfinished(jobs, data.dataset, points, results, protocol=protocol, ties=ties):
-        for job in jobs:
-            tell(JobProgress(job, done=True))
-        return
-    with results.writing():
+    todo = unfinished(jobs, data.dataset, points, results, protocol=protocol, ties=ties)
+    with ExitStack() as stack:
+        rows = sum(missing[-1] for _, missing in todo)
+        tell = stack.enter_context(watched(progress, len(jobs), rows))
+        if not todo:
+            for job in jobs:
+                tell(JobProgress(job, done=True))
+            return
+        stack.enter_context(results.writing())
         results.mark_data(data.dataset, data.fingerprint)
         # Asked again: with the lock, what another process has written is known.
         todo = unfinished(jobs, data.dataset, points, results, protocol=protocol, ties=ties)

@@ -15,7 +15,7 @@ from typing import Any
 
 from hashstream._files import atomic_path
 from hashstream.evaluate.lock import WriterLock
-from hashstream.evaluate.protocols import Protocol, metric_row
+from hashstream.evaluate.protocols import Protocol, metric_row, plain_name
 
 __all__ = ["COLUMNS", "DIVERGED", "Results", "Summary", "summarise", "summarise_runs"]
 
@@ -96,14 +96,15 @@ class Results:
             self._lock = None
 
     def check_data(self, dataset: str, fingerprint: str) -> None:
-        """Raise ValueError if the file has rows of other data with this name.
+        """Raise ValueError if the file has rows of other data with this name, whatever the setting (`setting_named`).
 
         fingerprint: of the current data, `PreparedDataset.fingerprint`.
         """
-        known = self._fingerprints().get(dataset, fingerprint)
-        if known != fingerprint:
+        name = plain_name(dataset)
+        known = {found for each, found in self._fingerprints().items() if plain_name(each) == name}
+        if known - {fingerprint}:
             raise ValueError(
-                f"{self.path} has figures of another {dataset}: the same name, but other vectors or labels. Use "
+                f"{self.path} has figures of another {name}: the same name, but other vectors or labels. Use "
                 "another folder, or rename the data file"
             )
 
@@ -176,15 +177,19 @@ class Summary:
     spread: float
     missing: int = 0
 
+    @property
+    def decimals(self) -> int:
+        """Decimal places of a mean as it is printed, but for times."""
+        return 0 if self.metric.endswith("_rows") else 3
+
     def __str__(self) -> str:
         if self.missing == self.runs:
             return "never" if self.metric.endswith("_rows") else "none"
         if self.metric.endswith("_seconds"):  # their deviation is noise of the machine
             return f"{self.mean:.3g}"
-        decimals = 0 if self.metric.endswith("_rows") else 3
-        spread = "" if isnan(self.spread) else f" ± {self.spread:,.{decimals}f}"
+        spread = "" if isnan(self.spread) else f" ± {self.spread:,.{self.decimals}f}"
         counted = f" ({self.runs - self.missing} of {self.runs})" if self.missing else ""
-        return f"{self.mean:,.{decimals}f}{spread}{counted}"
+        return f"{self.mean:,.{self.decimals}f}{spread}{counted}"
 
 
 Group = tuple[int, str, int, str]

@@ -114,24 +114,19 @@ def retrieval(
     Scores
         A dict of floats. A mean over no query at all is NaN.
 
-        mAP
-            Mean of AP = (sum over the relevant items of the precision at their places) / (number of relevant
-            items in the database). Queries without any relevant item have no AP and are left out of the mean.
-        mAP@N
-            The same over the first N places, divided by the number of relevant items *inside* the first N. A
-            query without a hit there is left out, not counted as 0; so mAP@N can exceed mAP, and queries that
-            find nothing do not lower it.
-        precision@HR
-            Share of relevant items among those at distance R or less, 0 if there are none. Mean over all
-            queries.
-        precision@K
-            Relevant items in the first K places, divided by K (even if the database is smaller than K).
-            Mean over all queries.
-        nDCG, nDCG@N
-            With indicator matrices only. DCG = sum over all (the first N) places i = 1, 2, ... of
-            (2^g - 1) / log2(i + 1), g the number of labels that the item at place i shares with the query;
-            nDCG is DCG divided by the DCG of the best order. Queries that share no label with any item are
-            left out.
+        - mAP: mean of AP = (sum over the relevant items of the precision at their places) / (number of relevant
+          items in the database). Queries without any relevant item have no AP and are left out of the mean.
+        - mAP@N: the same over the first N places, divided by the number of relevant items *inside* the first N. A
+          query without a hit there is left out, not counted as 0; so mAP@N can exceed mAP, and queries that
+          find nothing do not lower it.
+        - precision@HR: share of relevant items among those at distance R or less, 0 if there are none. Mean over
+          all queries.
+        - precision@K: relevant items in the first K places, divided by K (even if the database is smaller than
+          K). Mean over all queries.
+        - nDCG, nDCG@N: with indicator matrices only. DCG = sum over all (the first N) places i = 1, 2, ... of
+          (2^g - 1) / log2(i + 1), g the number of labels that the item at place i shares with the query;
+          nDCG is DCG divided by the DCG of the best order. Queries that share no label with any item are
+          left out.
 
     Notes
     -----

@@ -20,8 +20,9 @@ from math import inf, isnan, nan
 from statistics import mean, stdev
 from typing import Any
 
-from hashstream.evaluate.bench import JobProgress, run
+from hashstream.evaluate.bench import run
 from hashstream.evaluate.job import Job
+from hashstream.evaluate.progress import Progress
 from hashstream.evaluate.protocols import PreparedDataset, Streamed, Validation, metric_row
 from hashstream.evaluate.results import Results
 
@@ -104,7 +105,7 @@ def tune(
     runs: int = 1,
     by: str = "mAP",
     workers: int = 1,
-    watch: Callable[[JobProgress], None] | None = None,
+    progress: Progress = None,
 ) -> list[Trial]:
     """Measure every combination of settings under the protocol `Validation`, and return them, the best first.
 
@@ -113,7 +114,7 @@ def tune(
     settings: the same in every trial.
     by: the metric that decides, one of `Validation`'s. Tied distances count as the mean over all orders, so the order
         of the database has no influence.
-    results, workers, watch: as in `run`; nothing in the results is measured again.
+    results, workers, progress: as in `run`; nothing in the results is measured again.
 
     Trials with a run that diverged come last.
     """
@@ -125,7 +126,7 @@ def tune(
         raise ValueError(f"{name} has no tuning_grid: pass grid= with the values to try")
     tried = trials(grid, settings)
     jobs = jobs_of(name, method, tried, bits=bits, runs=runs)
-    run(jobs, data, results, protocol=protocol, ties="aware", workers=workers, watch=watch)
+    run(jobs, data, results, protocol=protocol, ties="aware", workers=workers, progress=progress)
     (end,) = protocol.points(data)
     metric = metric_row(by, "aware")
     found = {

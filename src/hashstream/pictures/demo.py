@@ -130,7 +130,7 @@ def neighbour_grid(
     q, k = distances.shape
     cell, row, gap = 1.16, 1.38, 0.55  # an image is 1 wide
     width, height = 1 + gap + k * cell, q * row
-    figure = new_figure(0.62 * width, 0.62 * height + 1.0)
+    figure = new_figure(max(0.62 * width, 6.7), 0.62 * height + 1.0)  # not narrower than the subtitle
     from matplotlib.patches import Rectangle
 
     axes = figure.add_subplot()

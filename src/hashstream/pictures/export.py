@@ -7,6 +7,8 @@ from io import BytesIO, StringIO
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
@@ -63,12 +65,42 @@ def _short(found: re.Match[str]) -> str:
     return f"{round(number, 1):g}" if abs(number) >= 1 else f"{number:.3g}"
 
 
+def read_off(figure: Figure) -> list[dict[str, str | float]]:
+    """The points of the lines that have a label: panel, line, x and y. Where the ticks of the x axis were set by hand,
+    x is the text of its tick.
+
+    For figures whose numbers are not known otherwise.
+    """
+    from matplotlib.ticker import FixedLocator
+
+    found: list[dict[str, str | float]] = []
+    for axes in figure.axes:
+        lines = [(line.get_label(), line) for line in axes.lines]
+        lines += [(bars.get_label(), bars.lines[0]) for bars in axes.containers if hasattr(bars, "lines")]
+        ticks = {}
+        if isinstance(axes.xaxis.get_major_locator(), FixedLocator):
+            texts = (text.get_text() for text in axes.get_xticklabels())
+            ticks = dict(zip(axes.get_xticks(), texts, strict=True))
+        for name, line in lines:
+            for x, y in np.asarray(line.get_xydata(), np.float64).tolist():
+                if not str(name).startswith("_"):  # Matplotlib's name of a line without a label
+                    place = ticks.get(x, x)
+                    found.append({"panel": axes.get_title(loc="left"), "line": str(name), "x": place, "y": y})
+    return found
+
+
 def save(figure: Figure, folder: Path, name: str) -> str:
-    """Write NAME.svg and NAME.png into an existing folder; returns the result of `svg`."""
+    """Write NAME.svg, NAME.pdf and NAME.png into an existing folder; returns the result of `svg`."""
+    import matplotlib
     from PIL import Image
 
     element = svg(figure, name)
     (folder / f"{name}.svg").write_text(element, encoding="utf-8")
+    # Type 42: publishers refuse Matplotlib's default, Type 3. No date: the same figure is the same file.
+    with matplotlib.rc_context({"pdf.fonttype": 42}):
+        figure.savefig(
+            folder / f"{name}.pdf", metadata={"CreationDate": None, "Creator": None, "Producer": None}
+        )
     pixels = BytesIO()
     figure.savefig(pixels, format="png", dpi=120)
     # Lines and letters have few colours: a palette takes a third of the space without a visible difference.

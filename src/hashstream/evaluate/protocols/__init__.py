@@ -1,8 +1,10 @@
 """Protocols: the stream that a method is given, its checkpoints, and the metrics. One file per question.
 
-task = Paper().task(PreparedDataset.of(datasets.load("mnist")), seed=0)
-for checkpoint in run_stream(FCOH(32), task, [2_000, 20_000]):
-    print(checkpoint.n_train, checkpoint.scores["mAP"])
+A method on one of them, checkpoint by checkpoint:
+
+    task = Paper().task(PreparedDataset.of(datasets.load("mnist")), seed=0)
+    for checkpoint in run_stream(FCOH(32), task, [2_000, 20_000]):
+        print(checkpoint.n_train, checkpoint.scores["mAP"])
 """
 
 from __future__ import annotations
@@ -15,7 +17,7 @@ from hashstream.evaluate.protocols.drift import Drift
 from hashstream.evaluate.protocols.label_noise import LabelNoise
 from hashstream.evaluate.protocols.paper import Paper
 from hashstream.evaluate.protocols.protocol import Curves, Protocol
-from hashstream.evaluate.protocols.settings import SETTINGS, Setting, setting_of
+from hashstream.evaluate.protocols.settings import SETTINGS, Setting, plain_name, setting_named, setting_of
 from hashstream.evaluate.protocols.slow_drift import SlowDrift
 from hashstream.evaluate.protocols.task import (
     Checkpoint,
@@ -48,7 +50,9 @@ __all__ = [
     "Validation",
     "metric_row",
     "named",
+    "plain_name",
     "run_stream",
+    "setting_named",
     "setting_of",
 ]
 

@@ -26,9 +26,9 @@ class Bursts(Protocol):
     topics, and shuffled within a topic. There are at most half as many topics as classes. With one topic the same rows
     come shuffled: the stationary stream to compare with.
 
-    Queries are those of the setting, equally many of each class. The database has the long tail, too: of each class
-    the rows of the stream and, in the same proportion for all, as many more as the class with the fewest left allows.
-    It is the same for every number of topics.
+    Queries are those of the setting, equally many of each class that is asked for. The database has the long tail, too:
+    of each class the rows of the stream and, in the same proportion for all, as many more as the class with the fewest
+    left allows. It is the same for every number of topics.
     """
 
     kind = "bursts"
@@ -54,7 +54,7 @@ class Bursts(Protocol):
         >>> Bursts().points(PreparedDataset.of(datasets.load("digits")))
         (315, 630)
         """
-        available = np.unique(data.y, return_counts=True)[1] - data.setting.per_class
+        available = data.available
         # The largest size is that of the smallest class: no order of the classes has fewer rows.
         rows = int(np.minimum(tail(available, data.setting.stream), np.sort(available)).sum())
         return tuple(rows * visit // VISITS for visit in range(1, VISITS + 1))

@@ -20,7 +20,8 @@ class ClassIncremental(Protocol):
     of rows, and each stage ends with a checkpoint. "mAP" is of queries of all classes so far, against the rows of the
     database with such a class; "new mAP" of queries of the last stage; "old mAP" (from the second stage on) of the
     stages before it. "stage 1 mAP", ... are of queries of one stage against the whole database: the same question at
-    each checkpoint, from which forgetting is computed.
+    each checkpoint, from which forgetting is computed. Classes that are not asked for (`Setting.min_class`) are in no
+    stage, and only in the whole database.
     """
 
     kind = "class-incremental"
@@ -36,19 +37,19 @@ class ClassIncremental(Protocol):
         >>> ClassIncremental().points(PreparedDataset.of(datasets.load("digits")))[:3]
         (150, 300, 450)
         """
-        rows, stages = self._stages(data, np.unique(data.y))
+        rows, stages = self._stages(data, data.asked)
         return tuple(rows * int(n) for n in np.cumsum([len(stage) for stage in stages]))
 
     def task(self, data: PreparedDataset, seed: int, *, ties: Ties = "paper") -> Task:
         split, classes = data.split(seed), np.unique(data.y)
-        rows, stages = self._stages(data, np.random.default_rng([seed, 1]).permutation(classes))
-        arrival = np.empty(len(classes), np.int64)  # the stage of each class
+        rows, stages = self._stages(data, np.random.default_rng([seed, 1]).permutation(data.asked))
+        arrival = np.full(len(classes), len(stages))  # the stage of each class
         for i, stage in enumerate(stages):
             arrival[np.searchsorted(classes, stage)] = i
         X, y = data.X[split.retrieval], data.y[split.retrieval]
         queries = data.X[split.queries], data.y[split.queries]
         searched, asked = (arrival[np.searchsorted(classes, labels)] for labels in (y, queries[1]))
-        taken = np.sort(np.concatenate([np.flatnonzero(y == label)[:rows] for label in classes]))
+        taken = np.sort(np.concatenate([np.flatnonzero(y == label)[:rows] for label in data.asked]))
         stream = split.retrieval[taken[np.argsort(searched[taken], kind="stable")]]
         ends = self.points(data)
 
@@ -93,7 +94,7 @@ class ClassIncremental(Protocol):
 
     def _stages(self, data: PreparedDataset, order: np.ndarray) -> tuple[int, list[np.ndarray]]:
         """Rows per class, and the classes of each stage."""
-        smallest = int(np.unique(data.y, return_counts=True)[1].min()) - data.setting.per_class
+        smallest = int(data.available[np.isin(np.unique(data.y), order)].min())
         rows = min(data.setting.stream // len(order), smallest)
         if rows < 1:
             raise ValueError(

@@ -17,7 +17,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from hashstream import datasets
-from hashstream.evaluate.protocols.settings import Setting, setting_of
+from hashstream.evaluate.protocols.settings import Setting, setting_named
 from hashstream.evaluate.scores import Scores, Ties, retrieval, row_name
 
 WITHOUT_TIES = ("_seconds", "_rows")
@@ -40,6 +40,7 @@ class Streamed(Protocol):
 class PreparedDataset:
     """A data set with its setting: features (n, d) float32 and labels (n,), as experiments use them.
 
+    dataset: its name in results, with the setting in brackets where that is not the usual one.
     fingerprint: distinguishes the data from others of the same name; by default computed from X and y.
     """
 
@@ -54,10 +55,27 @@ class PreparedDataset:
             object.__setattr__(self, "fingerprint", datasets.fingerprint(self.X, self.y))
 
     @classmethod
-    def of(cls, data: datasets.Dataset) -> PreparedDataset:
+    def of(
+        cls,
+        data: datasets.Dataset,
+        *,
+        queries: int | None = None,
+        stream: int | None = None,
+        min_class: int | None = None,
+    ) -> PreparedDataset:
         """Prepare a data set as in the paper's experiments: centred, rows of unit length.
 
-        ValueError if it has a single class, where every answer is right, or a row without a label.
+        queries, stream, min_class: the number of queries, the rows to learn from, and the rows that a class needs to be
+        asked for, where they are not to be the usual ones; see `setting_of`.
+
+        ValueError if it has a single class, where every answer is right, or a row without a label, or if the data
+        cannot have such a setting.
+
+        >>> digits = PreparedDataset.of(datasets.load("digits"), queries=100, stream=1000)
+        >>> digits.dataset
+        'digits[queries=100,stream=1000]'
+        >>> print(digits.described)
+        100 queries, 10 of each of 10 classes; at most 1,000 rows learned; 1,697 rows searched
         """
         if data.y.dtype == object:
             row = next(row for row, label in enumerate(data.y) if label is None)
@@ -66,13 +84,44 @@ class PreparedDataset:
             )
         if len(data.y) and (data.y == data.y[0]).all():
             raise ValueError(f"{data.name} has one class, {data.y[0]}: there is nothing to tell apart")
+        name, setting = setting_named(data.name, data.y, queries=queries, stream=stream, min_class=min_class)
         fingerprint = datasets.fingerprint(data.X, data.y)  # before centring
-        X = datasets.centred_unit(data.X)
-        return cls(data.name, X, data.y, setting_of(data.name, data.y), fingerprint)
+        return cls(name, datasets.centred_unit(data.X), data.y, setting, fingerprint)
+
+    @property
+    def asked(self) -> np.ndarray:
+        """The classes that are asked for, in ascending order."""
+        classes, sizes = np.unique(self.y, return_counts=True)
+        return classes[sizes >= self.setting.min_class]
+
+    @property
+    def available(self) -> np.ndarray:
+        """(classes,) int64: the rows of each class that are not queries, in ascending order of the classes."""
+        sizes = np.unique(self.y, return_counts=True)[1]
+        return sizes - self.setting.per_class * (sizes >= self.setting.min_class)
+
+    @property
+    def described(self) -> str:
+        """The setting in words."""
+        per_class, asked = self.setting.per_class, len(self.asked)
+        small = len(np.unique(self.y)) - asked
+        texts = [
+            f"{per_class * asked:,} queries, {per_class:,} of "
+            + (f"each of {asked:,} classes" if asked > 1 else "one class"),
+            f"at most {self.setting.stream:,} rows learned",
+            f"{len(self.y) - per_class * asked:,} rows searched",
+        ]
+        if small:
+            classes = "1 class" if small == 1 else f"{small:,} classes"
+            texts[0] += f" ({classes} of fewer than {self.setting.min_class:,} rows have none)"
+        return "; ".join(texts)
 
     def split(self, seed: int) -> datasets.Split:
         """The queries, retrieval set and stream of run `seed`."""
-        return datasets.split(self.y, per_class=self.setting.per_class, stream=self.setting.stream, seed=seed)
+        chosen = self.setting
+        return datasets.split(
+            self.y, per_class=chosen.per_class, stream=chosen.stream, min_class=chosen.min_class, seed=seed
+        )
 
 
 def metric_row(name: str, ties: str) -> str:

@@ -19,6 +19,8 @@ AT, RADIUS, K = (1000,), (2,), (10,)
 class UnseenClasses(Protocol):
     """A share of the classes (rounded up, drawn by the seed) is in the database but not in the stream.
 
+    It is of those that are asked for; the others (`Setting.min_class`) are learned and searched.
+
     Queries of seen and of unseen classes are scored separately, both against the whole database.
     """
 
@@ -46,12 +48,13 @@ class UnseenClasses(Protocol):
 
     def points(self, data: PreparedDataset) -> tuple[int, ...]:
         """Those of the setting, up to the shortest stream: the one without the largest classes."""
-        sizes = np.sort(np.unique(data.y, return_counts=True)[1]) - data.setting.per_class
-        rows = int(sizes[: len(sizes) - self._unseen(data, len(sizes))].sum())
+        sizes, asked = data.available, np.isin(np.unique(data.y), data.asked)
+        largest = np.sort(sizes[asked])[::-1][: self._unseen(data, int(asked.sum()))]
+        rows = int(sizes.sum() - largest.sum())
         return tuple(n for n in data.setting.checkpoints if n <= rows) or (min(rows, data.setting.stream),)
 
     def task(self, data: PreparedDataset, seed: int, *, ties: Ties = "paper") -> Task:
-        split, classes = data.split(seed), np.unique(data.y)
+        split, classes = data.split(seed), data.asked
         order = np.random.default_rng([seed, 1]).permutation(classes)
         unseen = order[: self._unseen(data, len(classes))]
         asked = np.isin(data.y[split.queries], unseen)

@@ -32,13 +32,13 @@ class Validation(Protocol):
 
     def points(self, data: PreparedDataset) -> tuple[int, ...]:
         """One checkpoint, at the end."""
-        classes = len(np.unique(data.y))
+        classes = len(data.asked)
         return (data.setting.stream - classes * self._queries(data, classes),)
 
     def task(self, data: PreparedDataset, seed: int, *, ties: Ties = "paper") -> Task:
         stream = data.split(seed).stream
         y = data.y[stream]
-        classes = np.unique(data.y)
+        classes = data.asked
         most, rng = self._queries(data, len(classes)), np.random.default_rng([seed, 1])
         own = (np.flatnonzero(y == label) for label in classes)
         asked = np.concatenate([rng.permutation(rows)[: min(most, len(rows) // 2)] for rows in own])
