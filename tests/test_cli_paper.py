@@ -91,7 +91,8 @@ def test_one_experiment_makes_rows_figures_and_a_report_and_goes_on(tmp_path: Pa
     assert first.exit_code == 0, first.output
     assert "AUC of mAP" in first.output
     assert f"Report: {out / 'fig-map-auc.html'}" in first.output
-    assert {path.name for path in (out / "figures").iterdir()} == {"fig-map-auc.png", "fig-map-auc.svg"}
+    files = {path.name for path in (out / "figures").iterdir()}
+    assert files == {f"fig-map-auc.{kind}" for kind in ("png", "svg", "pdf", "csv")}
     rows = rows_of(out)
     assert {row["method"] for row in rows} == {"FCOH", "HCOH", "MIHash"}
     assert {row["dataset"] for row in rows} == {"own.npz"}
@@ -146,7 +147,7 @@ def test_compressed_rows_are_read_where_there_are_no_others(tmp_path: Path) -> N
     assert call("table-map", "--from-rows", "--out", tmp_path).exit_code == 0
     assert "paper 0.756 (-0.056)" in (tmp_path / "table-map.html").read_text()
     assert packed.read_bytes() == before
-    made = {"results.csv.gz", "figures", "table-map.html", "table-map.md", "cache"}
+    made = {"results.csv.gz", "figures", "tables", "table-map.html", "table-map.md", "cache"}
     assert {path.name for path in tmp_path.iterdir()} <= made
     assert "results.csv.gz" in call("--help").output
 
@@ -208,8 +209,17 @@ def test_everything_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     assert "What holds, what does not" in text
     assert "measured yet" not in text.replace("Not measured yet", "")
     drawn = {path.stem for path in (out / "figures").glob("*.svg")}
-    assert drawn == {path.stem for path in (out / "figures").glob("*.png")}
+    for kind in ("png", "pdf", "csv"):
+        assert drawn == {path.stem for path in (out / "figures").glob(f"*.{kind}")}
+    for file in (out / "figures").glob("*.csv"):
+        with file.open() as lines:
+            assert len(list(csv.DictReader(lines))) > 1, file.name
+    tables = {path.stem for path in (out / "tables").glob("*.tex")}
+    assert tables == {path.stem for path in (out / "tables").glob("*.csv")}
+    assert "readings" not in page  # the paper has no figures for this data
     for name, experiment in EXPERIMENTS.items():
+        if not experiment.fits("tiny.npz"):
+            continue
         (link,) = re.findall(f'<a href="#([^"]+)">{name}</a>', page)
         anchor = unquote(link)
         assert anchor in read.ids
@@ -219,6 +229,7 @@ def test_everything_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
         figures = {one for one in drawn if one == name or one.startswith(f"{name}-")}
         assert section.count("<figure>") == len(figures)
         assert bool(figures) is (name.startswith("fig-") or name == "table-time"), name
+        assert any(table == name or table.startswith(f"{name}-") for table in tables), name
         assert f"\n- [{name}](#{anchor}): **" in (out / "report.md").read_text()
         assert experiment.name == name
     assert {row["protocol"] for row in rows_of(out)} == {
@@ -236,11 +247,13 @@ def test_a_method_of_one_s_own_takes_part(tmp_path: Path, own: Path, monkeypatch
         "from hashstream import LSH\n\n\nclass MyWay(LSH):\n    '''Another name.'''\n"
     )
     monkeypatch.chdir(tmp_path)
+    scale = Scale("quick", bits=(16,), runs=2, checkpoints=(0, -1))
+    monkeypatch.setattr(runner, "quick", lambda setting: scale)
     monkeypatch.setattr(sys, "path", [*sys.path])
     monkeypatch.setattr(registry, "_METHODS", {**registry._METHODS})
     out = tmp_path / "out"
-    arguments = ["--dataset", own, "--out", out, "--methods", "LSH", "--workers", 1]
-    result = call("table-map", *arguments, "--also", "my_paper_method:MyWay")
+    arguments = ["--dataset", own, "--out", out, "--workers", 1]
+    result = call("fig-map-instances", *arguments, "--methods", "my_paper_method:MyWay,hcoh,LSH")
     assert result.exit_code == 0, result.output
     rows = rows_of(out)
     mine, theirs = (
@@ -248,7 +261,56 @@ def test_a_method_of_one_s_own_takes_part(tmp_path: Path, own: Path, monkeypatch
         for name in ("MyWay", "LSH")
     )
     assert mine == theirs != []
-    assert "--also my_paper_method:MyWay" in (out / "table-map.html").read_text()
+    line = "--methods my_paper_method:MyWay,hcoh,LSH"
+    assert line in (out / "fig-map-instances.html").read_text()
+    with (out / "figures" / "fig-map-instances.csv").open() as file:
+        points = list(csv.DictReader(file))
+    assert list(dict.fromkeys(row["method"] for row in points)) == ["MyWay", "HCOH", "LSH"]  # as given
+    values = [
+        float(row["value"])
+        for row in rows
+        if (row["method"], row["bits"], row["n_train"], row["metric"]) == ("HCOH", "16", "18", "mAP[paper]")
+    ]
+    (point,) = [
+        row
+        for row in points
+        if (row["method"], row["bits"], row["training instances"]) == ("HCOH", "16", "18")
+    ]
+    assert float(point["mAP"]) == pytest.approx(np.mean(values))
+    assert float(point["sd"]) == pytest.approx(np.std(values, ddof=1))
+    (table,) = [path.read_text() for path in (out / "tables").glob("*.tex")]
+    assert [line.split(" & ")[0].strip() for line in table.splitlines() if "&" in line] == [
+        "method", "MyWay", "HCOH", "LSH",
+    ]  # fmt: skip
+    assert line in table
+    drawing = (out / "figures" / "fig-map-instances.svg").read_text()
+    places = [drawing.rindex(f">{name}<") for name in ("MyWay", "HCOH", "LSH")]
+    assert places == sorted(places)  # in the legend
+    assert not (out / "figures" / "fig-map-instances-others.svg").exists()
+
+
+def test_another_size_has_rows_of_its_own(tmp_path: Path, own: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    scale = Scale("quick", bits=(8,), runs=1, checkpoints=(-1,))
+    monkeypatch.setattr(runner, "quick", lambda setting: scale)
+    out = tmp_path / "out"
+    arguments = ["table-map", "--dataset", own, "--out", out, "--methods", "LSH", "--workers", 1]
+    size = ["--queries", 30, "--stream", 120, "--min-class", 20]
+    for more in ([], size):
+        result = call(*arguments, *more)
+        assert result.exit_code == 0, result.output
+    rows = rows_of(out)
+    assert {(row["dataset"], row["n_train"]) for row in rows} == {
+        ("own.npz", "180"),
+        ("own.npz[queries=30,stream=120]", "120"),
+    }
+    page = (out / "table-map.html").read_text()
+    assert "10 queries per class" in page
+    assert "--queries 30 --stream 120 --min-class 20" in page
+    assert call(*arguments, *size, "--from-rows").exit_code == 0
+    assert rows_of(out) == rows
+    assert "stream is 1000: own.npz has 189 rows that are not queries" in refused(
+        *arguments, "--stream", 1000
+    )
 
 
 def test_ctrl_c_keeps_what_was_measured(tmp_path: Path, own: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -276,7 +338,7 @@ def test_mistakes_are_answered_with_a_sentence(tmp_path: Path, own: Path) -> Non
     assert "no method minhash" in refused(
         "table-map", "--dataset", own, "--methods", "minhash", "--out", tmp_path
     )
-    assert "nowhere:Nothing" in refused("table-map", "--also", "nowhere:Nothing", "--out", tmp_path)
+    assert "nowhere:Nothing" in refused("table-map", "--methods", "nowhere:Nothing", "--out", tmp_path)
     assert "results.csv nor results.csv.gz exists" in refused(
         "table-map", "--from-rows", "--out", tmp_path / "empty"
     )
@@ -286,21 +348,23 @@ def test_mistakes_are_answered_with_a_sentence(tmp_path: Path, own: Path) -> Non
 
 
 def test_the_same_from_python(tmp_path: Path, own: Path) -> None:
+    class Mine(LSH):
+        """A method of one's own."""
+
     told: list[str] = []
     outcome = paper.run(
         "table-map",
         dataset=str(own),
         out=tmp_path / "out",
-        methods=["FCOH"],
-        also={"Mine": LSH},
+        methods=[Mine, "FCOH"],
         tell=lambda section: told.append(section.name),
     )
     assert told == ["table-map"]
     assert [section.name for section in outcome.sections] == ["table-map"]
     assert outcome.page.read_text().startswith("<!doctype html>")
     assert outcome.markdown.is_file()
-    (sheet,) = [s for s in outcome.sections[0].sheets if s.caption.startswith("mAP, methods that")]
-    assert [row[0] for row in sheet.rows] == ["Mine"]
+    (sheet,) = [s for s in outcome.sections[0].sheets if s.caption.startswith("mAP, after")]
+    assert [row[0] for row in sheet.rows] == ["Mine", "FCOH (auto)"]
     with pytest.raises(ValueError, match="choose from table-map"):
         paper.run("figure-1", out=tmp_path)
     with pytest.raises(DatasetError):

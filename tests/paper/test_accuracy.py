@@ -306,6 +306,8 @@ def test_methods_that_the_paper_does_not_have_are_shown_alone(tmp_path: Path, na
     shown = {row[0] for sheet in section.sheets for row in sheet.rows}
     assert label in shown
     assert not shown & {"FCOH (auto)", "FCOH (paper)", "HCOH", "MIHash"}
+    assert section.finding == "None of the paper's methods took part."
+    assert (section.verdict, section.brief) == ("undecided", "FCOH did not take part.")
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -323,7 +325,10 @@ def test_nothing_measured_is_shown_as_nothing(tmp_path: Path, name: str) -> None
 
 
 def test_all_five_are_measured_at_once(tmp_path: Path) -> None:
-    study = replace(small_study(tmp_path), methods=("FCOH", "LSH"), also={"Mine": LSH})
+    class Mine(LSH):
+        """A method of one's own."""
+
+    study = replace(small_study(tmp_path), methods=("LSH", Mine, "fcoh"))
     EXPERIMENT.measure(study)
     rows = study.results.path.read_text()
     metrics = ("mAP", "AUC of mAP", "precision@100", "AUC of precision@K")
@@ -338,8 +343,13 @@ def test_all_five_are_measured_at_once(tmp_path: Path) -> None:
         assert shown["LSH"] == shown["Mine"]
         assert all(0 < float(shown[title]) <= 1 for title in ("FCOH (auto)", "FCOH (paper)", "LSH"))
         if name != "table-map":
-            lines = section.figures[name].axes[0].texts
-            assert {text.get_text() for text in lines} == {"FCOH (auto)", "FCOH (paper)", "LSH"}
+            (legend,) = section.figures[name].legends
+            named = [
+                text.get_text() for text in legend.get_texts()
+            ]  # column by column, of which there are two
+            assert [*named[::2], *named[1::2]] == ["LSH", "Mine", "FCOH (auto)", "FCOH (paper)"]
+            points = [row["method"] for row in section.points[name]]
+            assert list(dict.fromkeys(points)) == ["LSH", "Mine", "FCOH (auto)", "FCOH (paper)"]
     assert study.results.path.read_text() == rows
     assert {row["method"] for row in study.results.rows} == {"FCOH", "FCOH[paper]", "LSH", "Mine"}
     mine, lsh = (study.values(label, "mAP", bits=8) for label in ("Mine", "LSH"))

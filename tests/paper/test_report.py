@@ -131,7 +131,10 @@ def test_cells_are_bold_where_best_and_small_below(tmp_path: Path) -> None:
 
 
 def test_the_report_says_how_it_was_made(tmp_path: Path) -> None:
-    study = replace(small_study(tmp_path), also={"Mine": FCOH})
+    class Mine(FCOH):
+        """A method of one's own."""
+
+    study = replace(small_study(tmp_path), methods=("all", Mine))
     facts = dict(about(study).facts)
     assert facts["command"] == "`hashstream paper table-map --dataset 'a b' --out x`"
     assert facts["data"] == "digits, made by hand. A note."
@@ -239,6 +242,10 @@ def test_drawings_are_whole_svg_with_text_as_text(tmp_path: Path) -> None:
 def test_files_of_a_drawing(tmp_path: Path) -> None:
     element = pictures.save(drawing(), tmp_path, "one")
     assert (tmp_path / "one.svg").read_text() == element
+    document = (tmp_path / "one.pdf").read_bytes()
+    assert document.startswith(b"%PDF")
+    assert b"/CreationDate" not in document
+    assert b"/Type3" not in document
     with Image.open(tmp_path / "one.png") as image:
         assert image.width > 600
         colours = {colour for _, colour in image.convert("RGB").getcolors(maxcolors=10_000)}

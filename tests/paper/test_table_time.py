@@ -91,10 +91,11 @@ def test_the_model_holds_on_places_too() -> None:
 
 
 def test_each_method_is_timed_once_and_alone(tmp_path: Path) -> None:
+    class Mine(LSH):
+        """A method of one's own."""
+
     study = small_study(tmp_path, name="mnist", checkpoints=(-1,))
-    study = type(study)(
-        **{**vars(study), "methods": ("FCOH", "MIHash", "HCOH"), "also": {"Mine": LSH}, "workers": 2}
-    )
+    study = type(study)(**{**vars(study), "methods": ("FCOH", "MIHash", "HCOH", Mine), "workers": 2})
     EXPERIMENT.measure(study)
     text = study.results.path.read_text()
     EXPERIMENT.measure(study)
@@ -214,4 +215,5 @@ def test_the_finding_is_made_of_the_times() -> None:
     assert text.endswith("Least time in total, of 3 of the paper's 8 methods: MIHash, 16 s.")
     lost = Time("OKH", "OKH", 1.0, 0.1, 10, 10, "2 of 3 runs")
     assert finding([*found, lost]).endswith("Without the runs that diverged: OKH (2 of 3 runs).")
-    assert finding(found[1:]) == "Nothing is measured yet."
+    assert finding(found[1:]) == "FCOH is not timed."
+    assert finding([]) == "Nothing is measured yet."

@@ -19,6 +19,8 @@ __all__ = [
     "margin_sheet",
     "margins",
     "measure",
+    "no_finding",
+    "no_verdict",
     "notes_on",
     "opponents",
     "other_methods",
@@ -100,6 +102,18 @@ def opponents(study: Study, value: Found) -> str:
         return "all seven other methods of the paper"
     there = [one.title for one in baselines(study) if one.printed not in missing]
     return f"{words(there)} (no figures of {words(missing)})" if there else ""
+
+
+def no_finding(study: Study) -> str:
+    """The sentence in place of a finding about the paper's methods, where none has a figure."""
+    return "Nothing is measured yet." if paper_methods(study) else "None of the paper's methods took part."
+
+
+def no_verdict(study: Study) -> str:
+    """The sentence in place of a verdict on FCOH, where it or all that it is compared with lack figures."""
+    if not fcoh_forms(study):
+        return "FCOH did not take part."
+    return "Not measured yet." if baselines(study) else "None of the paper's other methods took part."
 
 
 # ---- tables

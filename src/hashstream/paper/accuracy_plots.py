@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from math import isnan
+from typing import Any
 
 from hashstream import pictures
 from hashstream.evaluate import auc
@@ -10,7 +12,7 @@ from hashstream.evaluate.protocols.paper import K
 from hashstream.paper.accuracy import other_methods, paper_methods
 from hashstream.paper.contestants import Contestant
 from hashstream.paper.format import survivors
-from hashstream.paper.section import Figures
+from hashstream.paper.section import Drawn
 from hashstream.paper.study import Study, Value
 
 __all__ = ["Curve", "Steps", "along_the_ranking", "along_the_stream", "area", "areas", "panels"]
@@ -37,14 +39,40 @@ def area(study: Study, one: Contestant, bits: int, steps: Steps) -> Value | None
     return Value(areas, len(set(ends) - whole)) if areas else None
 
 
-def _curve(study: Study, one: Contestant, bits: int, steps: Steps) -> Curve:
-    """Means over runs; points without a figure are left out."""
+def _curve(study: Study, one: Contestant, bits: int, steps: Steps) -> dict[float, Value]:
+    """Figures over runs by x; points without one are left out."""
     values = {x: study.values(one.label, metric, bits=bits, n_train=n) for x, (metric, n) in steps.items()}
-    return [(x, value.mean) for x, value in values.items() if value]
+    return {x: value for x, value in values.items() if value}
+
+
+def _means(values: Mapping[Any, Value]) -> Curve:
+    return [(x, value.mean) for x, value in values.items()]
+
+
+def _spreads(values: Mapping[Any, Value]) -> Curve:
+    return [(x, value.spread) for x, value in values.items() if value.spread > 0]
+
+
+def _numbers(one: str, x: str, y: str, values: Mapping[Any, Value], **more: Any) -> list[dict[str, Any]]:
+    """The points of a curve as rows of a CSV file."""
+    return [
+        {
+            "method": one,
+            **more,
+            x: place,
+            y: value.mean,
+            "sd": "" if isnan(value.spread) else value.spread,
+            "runs": len(value.runs),
+        }
+        for place, value in values.items()
+    ]
 
 
 def _with_references(study: Study) -> dict[str, list[Contestant]]:
-    """The methods of each figure: the paper's, and the others with FCOH (auto); both with the untrained projection."""
+    """The methods of each figure: the paper's, and the others with FCOH (auto); both with the untrained projection.
+    Methods that were asked for one by one are all in one figure."""
+    if study.listed:
+        return {"listed": study.contestants}
     paper, others = paper_methods(study), other_methods(study)
     untrained = [one for one in others if one.name == "LSH"]
     ours = [one for one in paper if one.label == "FCOH"]
@@ -54,9 +82,14 @@ def _with_references(study: Study) -> dict[str, list[Contestant]]:
 
 
 WHO = {
+    "listed": "",
     "paper": "the paper's methods; LSH is an untrained projection",
     "others": "methods that are not in the paper's tables, with FCOH (auto)",
 }
+
+
+AREAS = {"listed": "", "paper": "the paper's methods", "others": "other methods"}
+"""Titles of panels."""
 
 
 def panels(
@@ -68,15 +101,18 @@ def panels(
     y: str,
     title: str,
     marks: Mapping[str, Mapping[str, Curve]] | None = None,
-) -> tuple[Figures, dict[str, str]]:
-    """Two figures with one panel per code length, and their captions."""
-    figures: Figures = {}
-    captions = {}
+) -> Drawn:
+    """Two figures with one panel per code length; one, with a legend, where methods were asked for one by one."""
+    drawn = Drawn()
     for which, contestants in _with_references(study).items():
-        found, ends = {}, []
+        found, bands, ends, rows = {}, {}, [], []
         for bits in study.scale.bits:
-            lines = {one.title: _curve(study, one, bits, steps) for one in contestants}
-            found[f"{bits} bits"] = {line: points for line, points in lines.items() if points}
+            curves = {one.title: curve for one in contestants if (curve := _curve(study, one, bits, steps))}
+            found[f"{bits} bits"] = {line: _means(values) for line, values in curves.items()}
+            bands[f"{bits} bits"] = {line: _spreads(values) for line, values in curves.items()}
+            rows += [
+                row for line, values in curves.items() for row in _numbers(line, x, y, values, bits=bits)
+            ]
             metric, n = list(steps.values())[-1]
             ends += [
                 (f"{one.title}, {bits} bits", study.values(one.label, metric, bits=bits, n_train=n))
@@ -84,18 +120,21 @@ def panels(
             ]
         if not any(found.values()):
             continue
-        file = name if which == "paper" else f"{name}-{which}"
-        figures[file] = pictures.line_panels(
+        file = f"{name}-others" if which == "others" else name
+        drawn.figures[file] = pictures.line_panels(
             found,
             x=x,
             y=y,
             title=title,
-            subtitle=f"{_subtitle(study)}; {WHO[which]}",
-            marks=marks if which == "paper" else None,
+            subtitle="; ".join(filter(None, (_subtitle(study), WHO[which]))),
+            legend=study.listed,
+            marks=None if which == "others" else marks,
+            bands=bands if study.listed else None,
             note=survivors(ends),
         )
-        captions[file] = f"{title}: {WHO[which]}."
-    return figures, captions
+        drawn.captions[file] = ": ".join(filter(None, (title, WHO[which]))) + "."
+        drawn.points[file] = rows
+    return drawn
 
 
 def _subtitle(study: Study) -> str:
@@ -103,21 +142,22 @@ def _subtitle(study: Study) -> str:
     return f"{study.dataset}, {runs}"
 
 
-def areas(study: Study, name: str, steps: Steps, metric: str) -> tuple[Figures, dict[str, str]]:
+def areas(study: Study, name: str, steps: Steps, metric: str) -> Drawn:
     """One figure of two panels, the paper's methods and the others: areas against code lengths."""
-    panels, every = {}, {}
+    panels, bands, every, rows = {}, {}, {}, []
     for which, contestants in _with_references(study).items():
         found = {
             one.title: {b: v for b in study.scale.bits if (v := area(study, one, b, steps))}
             for one in contestants
         }
-        lines = {title: [(b, v.mean) for b, v in values.items()] for title, values in found.items()}
         every.update({f"{title}, {b} bits": v for title, values in found.items() for b, v in values.items()})
-        title = "the paper's methods" if which == "paper" else "other methods"
-        panels[title] = {line: points for line, points in lines.items() if points}
+        title = AREAS[which]
+        panels[title] = {line: _means(values) for line, values in found.items() if values}
+        bands[title] = {line: _spreads(values) for line, values in found.items() if values}
+        rows += [row for line, values in found.items() for row in _numbers(line, "bits", metric, values)]
     panels = {title: lines for title, lines in panels.items() if lines}
     if not panels:
-        return {}, {}
+        return Drawn()
     title = f"{metric} per code length"
     figure = pictures.line_panels(
         panels,
@@ -127,6 +167,9 @@ def areas(study: Study, name: str, steps: Steps, metric: str) -> tuple[Figures, 
         subtitle=_subtitle(study),
         columns=2,
         in_turn=True,
+        legend=study.listed,
+        bands=bands if study.listed else None,
         note=survivors(every.items()),
     )
-    return {name: figure}, {name: f"{title}: the mean of the points of each curve."}
+    unique = list({tuple(row.items()): row for row in rows}.values())  # a method may be in both panels
+    return Drawn({name: figure}, {name: f"{title}: the mean of the points of each curve."}, {name: unique})

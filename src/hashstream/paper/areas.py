@@ -6,7 +6,16 @@ from collections.abc import Mapping
 from statistics import mean
 
 from hashstream.paper import printed
-from hashstream.paper.accuracy import Found, margin_sheet, margins, notes_on, paper_methods, value_sheet
+from hashstream.paper.accuracy import (
+    Found,
+    margin_sheet,
+    margins,
+    no_finding,
+    no_verdict,
+    notes_on,
+    paper_methods,
+    value_sheet,
+)
 from hashstream.paper.accuracy_plots import Steps, area, areas
 from hashstream.paper.comparability import NAMES, counterpart, figures_of
 from hashstream.paper.contestants import Contestant
@@ -31,7 +40,7 @@ def area_section(study: Study, name: str, metric: str, steps: Steps, points: str
         for kind in (metric, metric.replace("mAP", "mAP@1000"), metric.replace("mAP@1000", "mAP"))
         if (data, kind) in printed.CLAIMED and (not paper or data == paper)
     ]
-    figures, captions = areas(study, name, steps, metric)
+    drawn = areas(study, name, steps, metric)
     return Section(
         name,
         metric,
@@ -41,10 +50,11 @@ def area_section(study: Study, name: str, metric: str, steps: Steps, points: str
             value_sheet(study, f"{metric}, {points}", study.contestants, value),
             *([margin] if margin else []),
         ),
-        figures,
-        captions,
+        drawn.figures,
+        drawn.captions,
         notes_on(study, metric),
         *_verdict(study, metric, margins(study, value, rival), rival),
+        points=drawn.points,
     )
 
 
@@ -54,7 +64,7 @@ def _verdict(study: Study, metric: str, found: Mapping[str, float | str], rival:
     numbers = {title: above for title, above in found.items() if isinstance(above, float)}
     if not numbers:
         reasons = ", ".join(f"{title}: {why}" for title, why in found.items())
-        return "undecided", f"{reasons}." if reasons else "Not measured yet."
+        return "undecided", f"{reasons}." if reasons else no_verdict(study)
     claim = printed.CLAIMED.get((figures_of(study.dataset), metric), (0.0, ""))[0]
     brief = ", ".join(f"{title} {above:+.1f} %" for title, above in numbers.items()) + f" over {rival}"
     brief += f"; claimed {claim:+.2f} %." if claim else "."
@@ -75,7 +85,7 @@ def _finding(study: Study, value: Found, metric: str) -> str:
         if len(found) == len(study.scale.bits):
             means[one.title] = mean(area.mean for area in found.values())
     if not means:
-        return "Nothing is measured yet."
+        return no_finding(study)
     ranked = sorted(means, key=lambda title: -means[title])
     order = ", ".join(f"{title} {means[title]:.3f}" for title in ranked[:5])
     first = f"the first five of {len(means)}" if len(means) > 5 else "all"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from hashstream.datasets import CATALOGUE
+from hashstream.evaluate.protocols import plain_name
 
 __all__ = ["NAMES", "Counterpart", "column", "counterpart", "figures_of", "on_the_data"]
 
@@ -34,12 +35,19 @@ class Counterpart(NamedTuple):
 def counterpart(dataset: str) -> Counterpart:
     """The counterpart of a data set; an empty one for a data set of the user's own.
 
+    With another setting than the paper's (`setting_named`), methods have the paper's settings, but the paper has no
+    figures.
+
     >>> counterpart("digits")
     Counterpart(name='mnist', comparable=False, stands_for='')
+    >>> counterpart("mnist[stream=5000]")
+    Counterpart(name='mnist', comparable=False, stands_for='')
     """
-    record = CATALOGUE.get(dataset)
+    record = CATALOGUE.get(plain_name(dataset))
     if record is None:
         return Counterpart()
+    if record.name != dataset:
+        return Counterpart(record.paper_settings)
     return Counterpart(record.paper_settings, record.paper_role == "same", FEATURES.get(dataset, ""))
 
 

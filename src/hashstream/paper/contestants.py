@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -12,8 +12,10 @@ from hashstream.hashers import NAMED_SETTINGS, methods
 from hashstream.paper.comparability import counterpart
 from hashstream.paper.printed import METHODS
 
-__all__ = ["Contestant", "contestants", "with_paper_settings"]
+__all__ = ["Contestant", "Given", "chosen", "contestants", "with_paper_settings"]
 
+Given = str | type[Any]
+"""A method that is asked for: by name, or a class of the user's own."""
 ROWS = METHODS[::-1]
 """The rows of the paper's tables, in the order in which reports show them."""
 
@@ -103,3 +105,37 @@ def contestants(dataset: str, also: Mapping[str, Callable[..., Any]] | None = No
             lost = with_paper_settings(name, dataset, paper_compat=True)
             found.append(Contestant(f"{label}(paper_compat=True)", name, lost))
     return found + mine
+
+
+def chosen(dataset: str, given: Sequence[Given]) -> list[Contestant]:
+    """The methods that are asked for, in the order given; all of them where none is.
+
+    given: names, in capitals or not: of a method, in all forms in which it takes part, or of one form as results and
+    reports have it; classes of the user's own; and "all". ValueError for a name that there is not.
+
+    >>> [one.title for one in chosen("mnist", ["lsh", "FCOH", "HCOH[paper]", "RidgeHash (RBF)"])]
+    ['LSH', 'FCOH (auto)', 'FCOH (paper)', 'HCOH', 'RidgeHash (RBF)']
+    """
+    own = {one.__name__: one for one in given if not isinstance(one, str)}
+    every = contestants(dataset, own)
+    found: dict[str, Contestant] = {}
+    for one in given or ("all",):
+        if isinstance(one, str):
+            name = one.lower()
+            some = [
+                each
+                for each in every
+                if name
+                in {
+                    n.lower() for n in (each.name, each.label.removesuffix("[paper]"), each.label, each.title)
+                }
+                or (name == "all" and each.label not in own)
+            ]
+        else:
+            some = [each for each in every if each.method is one]
+        if not some:
+            raise ValueError(
+                f"there is no method {one}: choose from {', '.join(methods())}, or a class of your own"
+            )
+        found.update({each.label: each for each in some if each.label not in found})
+    return list(found.values())

@@ -41,9 +41,19 @@ def about(study: Study, command: str, out: Path | None = None) -> About:
         (
             "protocol",
             f"{setting.per_class} queries per class, never learned from; {setting.stream:,} training instances in one "
-            f"pass; checkpoints after {', '.join(f'{n:,}' for n in study.checkpoints)}; all other rows are searched",
+            f"pass; checkpoints after {', '.join(f'{n:,}' for n in study.checkpoints)}; all other rows are searched"
+            + (
+                f"; no queries of classes with fewer than {setting.min_class} rows"
+                if setting.min_class
+                else ""
+            ),
         ),
         ("scale", f"{scale.name}: {', '.join(map(str, scale.bits))} bits, {runs}"),
+        (
+            "files",
+            "`figures` has the figures as SVG, PNG and PDF and their numbers as CSV, `tables` the tables as LaTeX "
+            "and CSV, `results.csv` every measured row",
+        ),
         *provenance.facts(study.results.path.parent if out is None else out, len(study.results.rows)),
     ]
     title = f"Online hashing on {study.dataset}: the paper compared with what is measured"

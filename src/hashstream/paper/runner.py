@@ -6,11 +6,10 @@ import gzip
 import shlex
 import tempfile
 import zlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -19,6 +18,7 @@ from hashstream._extras import require
 from hashstream.datasets import Dataset
 from hashstream.evaluate.protocols import SETTINGS, PreparedDataset
 from hashstream.paper import provenance, report
+from hashstream.paper.contestants import Given, chosen
 from hashstream.paper.experiments import EXPERIMENTS
 from hashstream.paper.section import Section
 from hashstream.paper.study import FULL, Study, Watching, quick
@@ -39,8 +39,10 @@ def run(
     dataset: str = "mnist",
     out: str | Path,
     full: bool = False,
-    also: Mapping[str, Callable[..., Any]] | None = None,
-    methods: Sequence[str] = (),
+    methods: Sequence[Given] = (),
+    queries: int | None = None,
+    stream: int | None = None,
+    min_class: int | None = None,
     workers: int | Callable[[Study], int] = 1,
     measure: bool = True,
     load: Callable[[str], Dataset] = datasets.load,
@@ -49,47 +51,54 @@ def run(
 ) -> Outcome:
     """Run one experiment of the paper by name, or "all" of them.
 
-    OUT gets results.csv (rows that are there already are not measured again), the figures as SVG and PNG, and the
-    report: report.html and report.md for "all", otherwise NAME.html and NAME.md.
+    OUT gets results.csv (rows that are there already are not measured again) and the report: report.html and report.md
+    for "all", otherwise NAME.html and NAME.md. OUT/figures has each figure as SVG, PNG and PDF and its numbers as CSV;
+    OUT/tables has each table as LaTeX and CSV.
 
     dataset: a name that `datasets.load` knows, or the path of a file of your own.
     full: all code lengths and three runs; by default a part of that which takes minutes.
-    also: your own methods, by name. methods: names of the methods that take part where all do; empty for all.
+    methods: those that take part where all do, by name or as classes of your own; empty for all, and "all" in a list
+        for all others. A list without "all" has one figure instead of two, and its order is that of tables and legends.
+    queries, stream, min_class: the size of the experiment, where it is not to be the usual one
+        (`evaluate.protocols.setting_of`).
     workers: processes for jobs that are not timed; or a function of the study that returns it.
     measure: False to regenerate the report from the rows alone, in OUT/results.csv or OUT/results.csv.gz.
     load: loads the data set. watching: shows progress. tell: called with each section.
 
     from hashstream import paper
-    paper.run("table-map", dataset="digits", out="paper-digits", also={"Mine": MyMethod})
+    paper.run("fig-map-instances", dataset="digits", out="paper-digits", methods=["FCOH", MyMethod, "LSH"])
     """
     if name != "all" and name not in EXPERIMENTS:
         raise ValueError(f"there is no experiment {name!r}: choose from {', '.join(EXPERIMENTS)}, or all")
     for module in ("matplotlib", "markdown_it"):
         require(module, "plots")  # before hours of measuring, not after
     out = Path(out)
+    chosen(dataset, methods)  # raises for a name that there is not, before data are loaded
+    size = {"queries": queries, "stream": stream, "min_class": min_class}
     if not measure and not _rows_file(out):
         raise ValueError(
             f"neither {out / 'results.csv'} nor results.csv.gz exists: without rows there is no report"
         )
-    if measure or dataset not in SETTINGS:
+    if measure or dataset not in SETTINGS or any(size.values()):
         loaded = load(dataset)
-        data, source = PreparedDataset.of(loaded), f"{loaded.source}. {loaded.note}"
+        data, source = PreparedDataset.of(loaded, **size), f"{loaded.source}. {loaded.note}"
     else:
         data, source = _without_rows(dataset)
     with ExitStack() as stack:
         results = stack.enter_context(_results(out, measure))
         scale = FULL if full else quick(data.setting)
-        study = Study(data, results, scale, dict(also or {}), methods=tuple(methods), source=source)
+        study = Study(data, results, scale, methods=tuple(methods), source=source)
         if watching is not None:
             study = replace(study, watching=watching)
-        line = command(name, dataset, study, out)
+        line = command(name, dataset, study, out, **size)
         if measure:
             study = replace(study, workers=workers(study) if callable(workers) else workers)
             stack.enter_context(results.writing())
             results.mark_data(study.dataset, data.fingerprint)
             stack.enter_context(provenance.recorded(out, results, line))
         sections = []
-        for experiment in EXPERIMENTS.values() if name == "all" else [EXPERIMENTS[name]]:
+        every = [one for one in EXPERIMENTS.values() if one.fits(study.dataset)]
+        for experiment in every if name == "all" else [EXPERIMENTS[name]]:
             if measure:
                 experiment.measure(study)
             sections.append(experiment.show(study))
@@ -127,7 +136,7 @@ def _without_rows(dataset: str) -> tuple[PreparedDataset, str]:
     return PreparedDataset(dataset, nothing, labels, SETTINGS[dataset]), source
 
 
-def command(name: str, dataset: str, study: Study, out: Path) -> str:
+def command(name: str, dataset: str, study: Study, out: Path, **size: int | None) -> str:
     """The command line that reproduces a run, without the folders of this machine."""
     words = [
         "hashstream",
@@ -139,22 +148,30 @@ def command(name: str, dataset: str, study: Study, out: Path) -> str:
         "--out",
         out.name if out.is_absolute() else str(out),
     ]
-    for method in study.also.values():
-        where = getattr(method, "__module__", "?"), getattr(method, "__qualname__", "?")
-        words += ["--also", ":".join(where)]
     if study.methods:
-        words += ["--methods", ",".join(study.methods)]
+        names = (
+            one if isinstance(one, str) else f"{one.__module__}:{one.__qualname__}" for one in study.methods
+        )
+        words += ["--methods", ",".join(names)]
+    for option, value in size.items():
+        words += [f"--{option.replace('_', '-')}", str(value)] if value is not None else []
     return shlex.join(words)
 
 
 def _write(study: Study, sections: Sequence[Section], out: Path, file: str, line: str) -> Outcome:
     folder = out / "figures"
     folder.mkdir(parents=True, exist_ok=True)
-    drawings = {
-        name: pictures.save(figure, folder, name)
-        for section in sections
-        for name, figure in section.figures.items()
-    }
+    drawings = {}
+    for section in sections:
+        for name, figure in section.figures.items():
+            drawings[name] = pictures.save(figure, folder, name)
+            evaluate.write_rows(folder / f"{name}.csv", section.points.get(name) or pictures.read_off(figure))
+    tables = out / "tables"
+    tables.mkdir(exist_ok=True)
+    for section in sections:
+        for i, sheet in enumerate(section.sheets, 1):
+            number = f"-{i}" if len(section.sheets) > 1 else ""
+            sheet.write(tables, f"{section.name}{number}", comment=line)
     text = report.markdown(sections, report.about(study, line, out))
     outcome = Outcome(tuple(sections), out / f"{file}.html", out / f"{file}.md")
     outcome.markdown.write_text(text, encoding="utf-8")

@@ -8,27 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
+from hashstream.evaluate import Sheet
 from hashstream.paper.study import Study
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["Experiment", "Figures", "Section", "Sheet", "Verdict"]
-
-
-@dataclass(frozen=True)
-class Sheet:
-    """A table of a report: each of `rows` has one text per column.
-
-    best: (row, column) of the cells that the report sets in bold.
-    """
-
-    caption: str
-    columns: tuple[str, ...]
-    rows: tuple[tuple[str, ...], ...]
-    best: frozenset[tuple[int, int]] = frozenset()
+__all__ = ["Drawn", "Experiment", "Figures", "Section", "Sheet", "Verdict"]
 
 
 Verdict = Literal["holds", "holds in part", "only with our defaults", "does not hold", "undecided"]
@@ -43,7 +31,8 @@ class Section:
     """A section of a report.
 
     claim: what the paper says. finding: what was measured, generated from the rows; brief: the same in one line.
-    verdict: whether the claim holds. captions: figure's name -> sentence.
+    verdict: whether the claim holds. captions: figure's name -> sentence. points: figure's name -> rows of numbers that
+    it shows, where these are more than what can be read off the figure.
     notes: known reasons for differences, what was left out, what the figures do not tell.
     """
 
@@ -57,13 +46,27 @@ class Section:
     notes: tuple[str, ...] = ()
     verdict: Verdict = "undecided"
     brief: str = ""
+    points: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """Figures of a section, their captions, and their numbers, by the names of the figures."""
+
+    figures: Figures = field(default_factory=dict)
+    captions: dict[str, str] = field(default_factory=dict)
+    points: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
 class Experiment:
-    """A table or figure of the paper. `what` is a line for `--help`."""
+    """A table or figure of the paper. `what` is a line for `--help`.
+
+    fits: whether it has anything to say about a data set, by name; "all" leaves it out where not.
+    """
 
     name: str
     what: str
     measure: Callable[[Study], None]
     show: Callable[[Study], Section]
+    fits: Callable[[str], bool] = lambda dataset: True

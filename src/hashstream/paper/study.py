@@ -14,9 +14,9 @@ from threadpoolctl import threadpool_limits
 from hashstream import evaluate
 from hashstream.datasets import CATALOGUE
 from hashstream.evaluate import Job, JobProgress
-from hashstream.evaluate.protocols import Paper, PreparedDataset, Protocol, Setting, metric_row
+from hashstream.evaluate.protocols import Paper, PreparedDataset, Protocol, Setting, metric_row, plain_name
 from hashstream.hashers import DivergenceError
-from hashstream.paper.contestants import Contestant, contestants
+from hashstream.paper.contestants import Contestant, Given, chosen
 from hashstream.paper.printed import BITS
 
 __all__ = ["FULL", "QUICK", "Measurement", "Scale", "Study", "Value", "quick"]
@@ -115,8 +115,8 @@ class Measurement:
 class Study:
     """One data set at one scale, and the results so far.
 
-    also: the user's own methods by name; they take part wherever all methods do.
-    methods: the names of the only methods that take part where all do; empty for all.
+    methods: those that take part where all do, by name or as classes of the user's own, in the order of tables and
+        figures (`chosen`); empty for all.
     workers: processes for jobs that are not timed. watching: how to show progress.
     source: where the data came from, for the report.
     """
@@ -124,10 +124,9 @@ class Study:
     data: PreparedDataset
     results: evaluate.Results
     scale: Scale
-    also: dict[str, Callable[..., Any]] = default(default_factory=dict)
     workers: int = 1
     watching: Watching = lambda what, jobs, rows: nullcontext(None)
-    methods: tuple[str, ...] = ()
+    methods: tuple[Given, ...] = ()
     source: str = ""
     _found: dict[tuple[Any, ...], dict[int, float]] = default(default_factory=dict, repr=False)
     _read: list[int] = default(default_factory=lambda: [0], repr=False)
@@ -149,13 +148,18 @@ class Study:
     @property
     def contestants(self) -> list[Contestant]:
         """Who takes part where all methods do."""
-        wanted = {*self.methods, *self.also}
-        return [one for one in contestants(self.dataset, self.also) if not self.methods or one.name in wanted]
+        return chosen(self.dataset, self.methods)
+
+    @property
+    def listed(self) -> bool:
+        """Whether methods were asked for one by one: tables and figures then have them together, in that order."""
+        return bool(self.methods) and "all" not in self.methods
 
     @property
     def headline(self) -> str:
         """The metric that the paper reports for a data set: mAP, or mAP@1000 where there are many classes."""
-        return CATALOGUE[self.dataset].headline if self.dataset in CATALOGUE else "mAP"
+        record = CATALOGUE.get(plain_name(self.dataset))
+        return record.headline if record else "mAP"
 
     # ---- measuring
 
@@ -185,7 +189,7 @@ class Study:
                 protocol=protocol,
                 points=points,
                 workers=workers or self.workers,
-                watch=watch,
+                progress=watch,
             )
 
     def measure_all(self, experiment: str, what: str, measurements: Sequence[Measurement]) -> None:

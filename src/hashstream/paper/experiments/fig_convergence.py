@@ -237,7 +237,9 @@ def _panel(axes: Axes, study: Study, name: str, run: int) -> None:
         points = lines[class_wise][:, :2]
         for a, b in pairwise(points):
             axes.annotate("", b, a, arrowprops={"arrowstyle": "-|>", "color": colour, "linewidth": 2})
-        axes.plot(*points.T, "o", color=colour, markersize=4)
+        axes.plot(
+            *points.T, "o", color=colour, markersize=4, label="class by class" if class_wise else "together"
+        )
     box = {"boxstyle": "round,pad=0.1", "facecolor": "white", "alpha": 0.8, "linewidth": 0}
     for text, class_wise, n, offset in (
         ("W1", False, 0, (-14, 8)),

@@ -7,6 +7,8 @@ from hashstream.paper.accuracy import (
     at_the_end,
     fcoh_forms,
     measure,
+    no_finding,
+    no_verdict,
     notes_on,
     paper_methods,
     printed_figure,
@@ -28,7 +30,7 @@ NAMED_BY_THE_PAPER = ("FCOH", "HCOH", "MIHash", "BSODH")
 def show(study: Study) -> Section:
     metric, first = study.headline, study.checkpoints[0]
     marks = _printed_points(study)
-    figures, captions = panels(
+    drawn = panels(
         study,
         NAME,
         along_the_stream(study),
@@ -38,7 +40,7 @@ def show(study: Study) -> Section:
         marks=marks,
     )
     if marks:
-        captions[NAME] += " Crosses: the figures that the paper's text gives at 64 bits."
+        drawn.captions[NAME] += " Crosses: the figures that the paper's text gives at 64 bits."
     early = value_sheet(
         study,
         f"{metric} after the first {first:,} training instances",
@@ -58,10 +60,11 @@ def show(study: Study) -> Section:
         f"{claim}.",
         _finding(study),
         (early,),
-        figures,
-        captions,
+        drawn.figures,
+        drawn.captions,
         notes_on(study, f"early {metric}"),
         *_verdict(study),
+        points=drawn.points,
     )
 
 
@@ -93,7 +96,7 @@ def _verdict(study: Study) -> tuple[Verdict, str]:
             shares.append(sum(first) / len(first))
     missing = unmeasured(study, at_the_end(study, study.headline))
     if not shares or len(missing) == 7:
-        return "undecided", "Not measured yet."
+        return "undecided", no_verdict(study)
     brief = "; ".join(lines) + (f" (no figures of {words(missing)})." if missing else ".")
     if missing:
         return "undecided", brief
@@ -115,7 +118,7 @@ def _finding(study: Study) -> str:
     }
     there = {one.title: at for one in paper_methods(study) if (at := _at(study, one, bits, first)) >= 0}
     if not seen or not there:
-        return "Nothing is measured yet."
+        return no_finding(study)
     figures = ", ".join(f"{title} {value.told}" for title, value in seen.items())
     untrained = " (LSH is not trained)" if "LSH" in seen else ""
     return (

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from hashstream import pictures
 from hashstream.evaluate import Job
-from hashstream.hashers import methods
+from hashstream.hashers import FCOH, methods
 from hashstream.paper.comparability import NAMES, column, counterpart, figures_of, on_the_data
 from hashstream.paper.format import cell, measured, over
 from hashstream.paper.printed import printed
@@ -170,7 +170,7 @@ def _verdict(study: Study, found: Found) -> tuple[Verdict, str]:
     of FCOH (paper), the second as printed."""
     printed_lost = sum(bool(lost) for (_, reading, _), (_, lost) in found.items() if reading == "none")
     settings = sum(reading == "none" for _, reading, _ in found)
-    reading = "bits"
+    reading = str(FCOH.from_paper(counterpart(study.dataset).name or "mnist", BITS).gradient_scale)
     base = found["lambda1", reading, centre(study.dataset, reading)["lambda1"]][0]
     without = [found[parameter, reading, 0][0] for parameter in ("lambda1", "lambda2")]
     if base is None:
@@ -295,7 +295,9 @@ def figure(study: Study, found: Found, auto: Value | None) -> Figure:
             axes.axhspan(auto.mean - spread, auto.mean + spread, color=blue, alpha=0.15, linewidth=0)
             axes.axhline(auto.mean, color=blue, linewidth=1.8, label="auto")
         for shift, (reading, title) in enumerate(READINGS.items()):
-            _draw(axes, [found[parameter, reading, v] for v in values], styles[reading], title, 0.04 * shift)
+            draw_sweep(
+                axes, [found[parameter, reading, v] for v in values], styles[reading], title, 0.04 * shift
+            )
         theirs = [(i, p) for i, v in enumerate(values) if (p := _printed(name, parameter, v, metric))]
         if theirs:
             x, y = zip(*theirs, strict=True)
@@ -315,7 +317,7 @@ def figure(study: Study, found: Found, auto: Value | None) -> Figure:
     return drawing
 
 
-def _draw(
+def draw_sweep(
     axes: Axes,
     entries: list[tuple[Value | None, dict[int, int]]],
     style: dict[str, Any],

@@ -2,7 +2,16 @@
 
 from __future__ import annotations
 
-from hashstream.paper.accuracy import at_the_end, measure, notes_on, paper_methods, unmeasured, value_sheet
+from hashstream.paper.accuracy import (
+    at_the_end,
+    measure,
+    no_finding,
+    no_verdict,
+    notes_on,
+    paper_methods,
+    unmeasured,
+    value_sheet,
+)
 from hashstream.paper.accuracy_plots import along_the_ranking, panels
 from hashstream.paper.format import words
 from hashstream.paper.section import Experiment, Section, Verdict
@@ -12,7 +21,7 @@ NAME = "fig-precision-k"
 
 
 def show(study: Study) -> Section:
-    figures, captions = panels(
+    drawn = panels(
         study,
         NAME,
         along_the_ranking(study),
@@ -36,10 +45,11 @@ def show(study: Study) -> Section:
         "from 32 bits on all good methods are near 90 %, it is competitive.",
         _finding(study),
         sheets,
-        figures,
-        captions,
+        drawn.figures,
+        drawn.captions,
         notes_on(study, "precision@K"),
         *_verdict(study),
+        points=drawn.points,
     )
 
 
@@ -50,7 +60,7 @@ def _finding(study: Study) -> str:
         best = max(found, key=lambda title: found[title].mean)
         sentences.append(f"{bits} bits {best} {found[best].told}")
     if not sentences:
-        return "Nothing is measured yet."
+        return no_finding(study)
     return f"The best precision@100 among {words(list(who))}: {', '.join(sentences)}."
 
 
@@ -68,7 +78,7 @@ def _verdict(study: Study) -> tuple[Verdict, str]:
     """The claim is to be best on two data sets and competitive on MNIST: first, or within 0.01, at most lengths."""
     near, lengths = 0, _at_100(study)
     if not any(title.startswith("FCOH") for found in lengths.values() for title in found):
-        return "undecided", "Not measured yet."
+        return "undecided", no_verdict(study)
     for found in lengths.values():
         ours = next((v.mean for title, v in found.items() if title in ("FCOH (paper)", "FCOH")), 0.0)
         rivals = [v.mean for title, v in found.items() if not title.startswith("FCOH")]

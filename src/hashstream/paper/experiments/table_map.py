@@ -11,6 +11,8 @@ from hashstream.paper.accuracy import (
     fcoh_forms,
     margin_sheet,
     measure,
+    no_finding,
+    no_verdict,
     notes_on,
     opponents,
     other_methods,
@@ -41,9 +43,12 @@ def show(study: Study) -> Section:
         def paper(one: Contestant, bits: int, metric: str = metric) -> float | None:
             return printed_figure(study, one, metric, bits)
 
-        caption = f"{metric}, the paper's methods, {when}"
-        sheets.append(value_sheet(study, caption, paper_methods(study), ours, paper))
-        if others:
+        if study.listed:
+            sheets.append(value_sheet(study, f"{metric}, {when}", study.contestants, ours, paper))
+        else:
+            caption = f"{metric}, the paper's methods, {when}"
+            sheets.append(value_sheet(study, caption, paper_methods(study), ours, paper))
+        if others and not study.listed:
             caption = f"{metric}, methods that are not in the paper's tables"
             sheets.append(value_sheet(study, caption, others, ours))
         margin = margin_sheet(study, metric, ours)
@@ -53,7 +58,7 @@ def show(study: Study) -> Section:
         "table-map",
         f"{study.headline} and precision@H2 for {', '.join(map(str, study.scale.bits))} bits",
         _claim(counterpart(study.dataset).name, study.headline),
-        " ".join(_finding(study, metric) for metric in metrics),
+        " ".join(filter(None, (_finding(study, metric) for metric in metrics))) or no_finding(study),
         tuple(sheets),
         notes=notes_on(study, *metrics),
         verdict=verdict,
@@ -77,7 +82,7 @@ def _verdict(study: Study, metrics: Sequence[str]) -> tuple[Verdict, str]:
     value = at_the_end(study, metrics[0])
     against = opponents(study, value)
     if not shares or not against:
-        return "undecided", "Not measured yet."
+        return "undecided", no_verdict(study)
     brief = f"{'; '.join(lines)}, compared with {against}."
     if unmeasured(study, value):
         return "undecided", brief
@@ -107,7 +112,8 @@ def _claim(name: str, headline: str) -> str:
 
 
 def _finding(study: Study, metric: str) -> str:
-    """How many of the paper's figures are reproduced, and where FCOH stands among the paper's methods."""
+    """How many of the paper's figures are reproduced, and where FCOH stands among the paper's methods; "" if there are
+    no figures of these."""
     value = at_the_end(study, metric)
     every = {
         (one, bits): found
@@ -139,7 +145,7 @@ def _finding(study: Study, metric: str) -> str:
     if every and not against:
         sentences.append(f"None of the paper's other methods has a {metric} at every code length here.")
     sentences.append(survivors((f"{one.title}, {bits} bits", found) for (one, bits), found in every.items()))
-    return " ".join(filter(None, sentences)) or f"No {metric} is measured yet."
+    return " ".join(filter(None, sentences))
 
 
 def _firsts(study: Study, form: Contestant, metric: str) -> list[bool]:

@@ -140,7 +140,7 @@ def finding(found: Sequence[Time]) -> str:
     """The paper's claims, one after the other, compared with the measured times."""
     rows = {t.printed: t for t in found if t.printed}
     if "FCOH" not in rows:
-        return "Nothing is measured yet."
+        return "FCOH is not timed." if found else "Nothing is measured yet."
     ours = rows["FCOH"]
     ratios = {n: rows[n].functions / ours.functions for n in METHODS if n in rows}
     slower = [f"{n} ({ratio:.1f} x)" for n, ratio in ratios.items() if ratio > 1]
@@ -191,9 +191,12 @@ def figure(found: Sequence[Time], name: str, study: Study) -> Figure:
             if theirs and value > 0:
                 axes.plot([value, theirs], [i, i], color=colour, linewidth=0.8, alpha=0.5)
             if value > 0:
-                axes.plot(value, i, "o", color=colour, markersize=7)
+                axes.plot(value, i, "o", color=colour, markersize=7, label=t.title)
             if theirs:
-                axes.plot(theirs, i, "o", color=colour, markersize=7, markerfacecolor="white")
+                name_of_line = f"{t.title}, {column(study.dataset)}"
+                axes.plot(
+                    theirs, i, "o", color=colour, markersize=7, markerfacecolor="white", label=name_of_line
+                )
         pictures.logarithmic(axes, "x")
         axes.set_title(f"hash {what}", loc="left", fontsize=10, fontweight="bold")
         axes.set_xlabel("seconds for the whole stream", fontsize=9)

@@ -95,7 +95,7 @@ def plan(stream: int, rows: int | None) -> Plan:
 
 
 def contestants(study: Study) -> list[Contestant]:
-    return [one for one in study.contestants if one.name in METHODS and one.label not in study.also]
+    return [one for one in study.contestants if one.name in METHODS and one.method not in study.methods]
 
 
 def plan_of(study: Study, one: Contestant) -> Plan:
