@@ -20,14 +20,13 @@ import hashstream as hs
 from benchmarks.asymmetric import spread
 from benchmarks.harness import console
 from hashstream import datasets
-from hashstream.evaluate import Job, JobProgress
+from hashstream.evaluate import Job, JobProgress, watch_jobs
 from hashstream.evaluate.job import run_job
 from hashstream.evaluate.protocols import Drift, Paper, PreparedDataset, Protocol
 from hashstream.evaluate.protocols.drift import STEPS, change_of
 from hashstream.hashers import posterior_steps as steps
 from hashstream.hashers.posterior_functions import Functions
 from hashstream.hashers.rounding import Bounded, unknown_bound
-from hashstream.terminal import watch_jobs
 
 METRICS = ("mAP", "precision@H2")
 

@@ -33,14 +33,14 @@ def main(quick: bool = False, part: str | None = None) -> bool:
         "train" in wanted
     ):  # first: gigabytes that the other parts have written would be written to disk meanwhile
         met &= scale_training.report(quick)
-    with scratch() as folder:
+    if "same" in wanted:
         n = 10_000_000 // scale
-        if "same" in wanted:
-            with filled_table(folder / "table", n, scale_search.D) as table:
-                for title, rows in zip(
-                    ("Answers", "Search", "Memory"), scale_search.ratios(folder, n, table, quick), strict=True
-                ):
-                    met &= show(f"{title}, {n:,} codes", rows)
+        with scratch() as folder, filled_table(folder / "table", n, scale_search.D) as table:
+            for title, rows in zip(
+                ("Answers", "Search", "Memory"), scale_search.ratios(folder, n, table, quick), strict=True
+            ):
+                met &= show(f"{title}, {n:,} codes", rows)
+    with scratch() as folder:  # another one: files of ten million items would stay in memory
         n = 1_000_000 // scale
         if {"clients", "kill"} & set(wanted):
             with filled_cluster(folder / "small", n, scale_search.D) as cluster:

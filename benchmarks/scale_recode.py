@@ -20,7 +20,8 @@ def ratios(folder: Path, n: int, quick: bool) -> list[Ratio]:
         filled_table(folder / "recode", n, D) as table,
         filled_cluster(folder / "recode-cluster", n, D) as cluster,
     ):
-        for turn in range(2 if quick else 4):
+        os.sync()  # gigabytes that filling has written, here and in earlier parts, would be written meanwhile
+        for turn in range(2 if quick else 5):
             newer = functions(D, 4000 + 1000 * turn)
             pids = [*cluster.shard_pids(), os.getpid()]
             before, clock = sum(map(cpu_seconds, pids)), time.perf_counter()
