@@ -1,0 +1,213 @@
+"""The examples run, and say what they should; the notebooks are those of their scripts, and their outputs are true."""
+
+from __future__ import annotations
+
+import base64
+import re
+import runpy
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from PIL import Image
+from sklearn.datasets import load_digits
+
+import hashstream as hs
+from hashstream.hashers import registry
+
+EXAMPLES = Path(__file__).parents[1] / "examples"
+MOST_BYTES = 100_000
+"""Of a picture in a notebook."""
+
+Run = Callable[..., str]
+
+
+@pytest.fixture
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
+    """Run a script in this process, with a folder of its own as the current one; returns what it printed."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(EXAMPLES)
+    monkeypatch.setattr(registry, "_METHODS", registry.methods(variants=True))
+
+    def call(name: str, *arguments: object) -> str:
+        monkeypatch.setattr(sys, "argv", [name, *map(str, arguments)])
+        runpy.run_path(str(EXAMPLES / name), run_name="__main__")
+        return capsys.readouterr().out
+
+    return call
+
+
+def picture(path: Path) -> np.ndarray:
+    """The pixels of a picture, which has to show something: (height, width, 3) uint8."""
+    pixels = np.asarray(Image.open(path).convert("RGB"))
+    assert min(pixels.shape[:2]) > 200
+    assert len(np.unique(pixels.reshape(-1, 3), axis=0)) > 20
+    return pixels
+
+
+def shares(text: str) -> list[float]:
+    """All percentages of a text, in order."""
+    return [float(number) for number in re.findall(r"([\d.]+)%", text)]
+
+
+def test_a_first_search(run: Run, tmp_path: Path) -> None:
+    said = run("first_search.py", "--out", "a")
+    assert "1,500 images, 64 bits each" in said
+    assert shares(said)[0] > 90
+    picture(tmp_path / "a" / "first-search.png")
+
+
+def test_texts_with_few_labels(run: Run, tmp_path: Path) -> None:
+    said = run("text_search.py", "--out", "a", "--ask", "fit a smooth curve through points")
+    right = shares(said)
+    assert right[0] < 90 < 95 < right[-1]
+    assert "'fit a smooth curve through points': interpolate." in said
+    picture(tmp_path / "a" / "text-search.png")
+
+
+def test_a_stream_that_drifts(run: Run, tmp_path: Path) -> None:
+    said = run("drift.py", "--rows", 1000, "--out", "a")
+    table = [line.split() for line in said.splitlines() if re.match(r" *\d+  ", line)]
+    assert [int(line[0]) for line in table] == [250, 500, 750, 1000]
+    assert float(table[-1][4]) > 0.3  # centre shift
+    assert shares(table[-1][5])[0] < shares(table[-1][6])[0]  # like with like finds less
+    assert "the table compares by: current" in said
+    assert "items re-encoded" in said
+    picture(tmp_path / "a" / "drift.png")
+
+
+def test_a_method_of_your_own(run: Run, tmp_path: Path) -> None:
+    said = run("own_method.py", "--runs", 1, "--against", "FCOH,LSH", "--out", "a")
+    assert f"MeanCodes passes all {len(hs.checks.CHECKS)} checks" in said
+    found = {
+        name: float(value)
+        for name, value in re.findall(r"^(\w+) .* ([\d.]+) after 1,500$", said, re.MULTILINE)
+    }
+    assert found["LSH"] < found["MeanCodes"] < found["FCOH"]
+    assert ",MeanCodes,32," in (tmp_path / "a" / "results.csv").read_text()
+    picture(tmp_path / "a" / "own-method.png")
+
+
+def test_a_service(run: Run, tmp_path: Path) -> None:
+    said = run("serving.py", "--out", "a")
+    right = shares(said)
+    assert len(right) == 5
+    assert right[0] < 85 < 90 < right[-1]
+    assert "1,500 items, 400 of them learned from" in said
+    assert "the service ended with status 0" in said
+    picture(tmp_path / "a" / "serving-0-labels.png")
+    picture(tmp_path / "a" / "serving-400-labels.png")
+
+
+@pytest.fixture
+def photos(tmp_path: Path) -> list[object]:
+    """The first arguments of photos.py: a folder of pictures of digits, and a network that averages 4 x 4 pixels."""
+    onnx = pytest.importorskip("onnx", reason="the extra hashstream[onnx] is not installed")
+    helper = onnx.helper
+    X, y = load_digits(return_X_y=True)
+    for name, digit in (("zero", 0), ("one", 1), ("seven", 7)):
+        (tmp_path / "photos" / name).mkdir(parents=True)
+        for number, image in enumerate(X[y == digit][:12]):
+            grey = Image.fromarray((255 - image.reshape(8, 8) * 15).astype(np.uint8))
+            grey.resize((60, 64)).save(tmp_path / "photos" / name / f"{number:02}.png")
+    nodes = [
+        helper.make_node("AveragePool", ["image"], ["squares"], kernel_shape=[4, 4], strides=[4, 4]),
+        helper.make_node("Flatten", ["squares"], ["features"]),
+    ]
+    of, kind = helper.make_tensor_value_info, onnx.TensorProto.FLOAT
+    graph = helper.make_graph(
+        nodes, "squares", [of("image", kind, ("n", 3, 32, 32))], [of("features", kind, ("n", 192))]
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=9)
+    onnx.save(model, tmp_path / "net.onnx")
+    return ["photos", "--model", "net.onnx", "--out", "a"]
+
+
+def test_photos_in_a_folder(run: Run, photos: list[object], tmp_path: Path) -> None:
+    said = run("photos.py", *photos)
+    assert "33 images in a/table, 33 of them new; 192 features each" in said
+    for name in ("one", "seven", "zero"):  # the last one of each class is a query
+        assert re.search(rf"photos/{name}/11\.png: {name}/\d\d\.png \({name}\)", said)
+    picture(tmp_path / "a" / "photos.png")
+    said = run("photos.py", *photos, "--query", "photos/one/03.png", "--neighbours", 4)
+    assert "36 images in a/table, 3 of them new" in said
+    assert "photos/one/03.png: one/" in said
+    with hs.HashTable.open(tmp_path / "a" / "table", mode="read") as table:
+        assert table.get(["zero/11.png"]).labels == ["zero"]
+
+
+def test_photos_that_cannot_be_searched(
+    run: Run, photos: list[object], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for path in (tmp_path / "photos").rglob("*.png"):
+        if int(path.stem) > 1:
+            path.unlink()
+    for arguments, says in (
+        (photos, "no class has three images"),
+        (["nowhere", *photos[1:]], "there is no folder nowhere"),
+    ):
+        with pytest.raises(SystemExit) as ended:
+            run("photos.py", *arguments)
+        assert ended.value.code == 2
+        assert says in capsys.readouterr().err
+
+
+def test_codes_in_pgvector_need_a_user_or_a_database(
+    run: Run, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """tests/test_elsewhere.py runs the example on a server."""
+    monkeypatch.setattr("os.geteuid", lambda: 0, raising=False)
+    with pytest.raises(SystemExit) as ended:
+        run("codes_in_pgvector.py")
+    assert ended.value.code == 2
+    assert "name a database by --dsn" in capsys.readouterr().err
+
+
+def test_notebooks_are_those_of_the_scripts(tmp_path: Path) -> None:
+    """Otherwise run `python examples/notebooks.py`. What they print is what a run prints now."""
+    nbformat = pytest.importorskip("nbformat", reason="nbclient is not installed")
+    pytest.importorskip("nbclient", reason="nbclient is not installed")
+    pytest.importorskip("ipykernel", reason="ipykernel is not installed")
+    made = runpy.run_path(str(EXAMPLES / "notebooks.py"))
+    stored = {name: nbformat.read(EXAMPLES / f"{name}.ipynb", as_version=4) for name in made["SCRIPTS"]}
+    fresh = {name: made["notebook"]((EXAMPLES / f"{name}.py").read_text()) for name in stored}
+    for name, one in stored.items():
+        assert [(cell.cell_type, cell.source) for cell in one.cells] == [
+            (cell.cell_type, cell.source) for cell in fresh[name].cells
+        ], name
+    made["run"](fresh.values(), tmp_path)
+    for name, one in stored.items():
+        words, numbers = printed(one)
+        words_now, numbers_now = printed(fresh[name])
+        assert words == words_now, name
+        np.testing.assert_allclose(
+            numbers_now, numbers, rtol=0.1, err_msg=name
+        )  # other processors round otherwise
+        pictures = [size for cell in one.cells for size in picture_sizes(cell)]
+        assert pictures, name
+        assert max(pictures) < MOST_BYTES, name
+        assert (tmp_path / "example-output" / f"{name.replace('_', '-')}.png").is_file()
+
+
+def printed(notebook: Any) -> tuple[str, list[float]]:
+    """All that the cells of a notebook printed: with # for each number, and the numbers."""
+    outputs = [output for cell in notebook.cells for output in cell.get("outputs", [])]
+    text = "".join(output.text for output in outputs if output.get("name") == "stdout")
+    number = r"\d[\d,]*(?:\.\d+)?"
+    return re.sub(r" +", " ", re.sub(number, "#", text)), [
+        float(found.replace(",", "")) for found in re.findall(number, text)
+    ]
+
+
+def picture_sizes(cell: Any) -> list[int]:
+    data = (output.get("data", {}) for output in cell.get("outputs", []))
+    return [len(base64.b64decode(one["image/png"])) for one in data if "image/png" in one]
+
+
+def test_the_readme_lists_every_example() -> None:
+    listed = set(re.findall(r"\]\(([^)]+)\)", (EXAMPLES / "README.md").read_text()))
+    files = {path.name for path in EXAMPLES.iterdir() if path.suffix in (".py", ".ipynb")}
+    assert listed == files - {"notebooks.py"}
