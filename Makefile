@@ -3,6 +3,7 @@ PYTHON ?= python3
 VENV   ?= .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
+DOCS   := $(VENV)/.installed-docs
 FUZZ_SECONDS ?= 300
 # Tests start many processes: each would compile the package again.
 unexport PYTHONDONTWRITEBYTECODE
@@ -11,7 +12,7 @@ unexport PYTHONDONTWRITEBYTECODE
 # One more than cores: tests that start servers and clusters wait for them.
 PROCESSES ?= $(shell expr $$(getconf _NPROCESSORS_ONLN 2>/dev/null || echo 1) + 1)
 
-.PHONY: help install demo serve cluster test pytest lint perf asan arm64 crash fuzz dist screenshots clean
+.PHONY: help install demo serve cluster test pytest lint perf asan arm64 crash fuzz dist screenshots docs clean
 
 help:  ## show this list
 	@grep -hE '^[a-z0-9]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-11s %s\n", $$1, $$2}'
@@ -19,6 +20,10 @@ help:  ## show this list
 $(STAMP): pyproject.toml setup.py constraints.txt $(wildcard src/hashstream/_native/*.c src/hashstream/_native/*.h)
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[all,test,lint]'
+	@touch $@
+
+$(DOCS): $(STAMP)
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[docs]'
 	@touch $@
 
 install: $(STAMP)  ## create the virtual environment and install the package with all extras and compiled kernels
@@ -32,11 +37,11 @@ serve: $(STAMP)  ## a table of unlabelled images and the page to teach it, at ht
 cluster: $(STAMP)  ## two shards on this machine, killed and taught while they are searched; a picture (two minutes)
 	$(BIN)/hashstream cluster demo --out cluster-output
 
-test: $(STAMP)  ## lint, types, tests, doctests, the examples of README and docs
+test: $(STAMP)  ## lint, types, tests, doctests, the examples of README and docs (CASES=--all-cases: every combination)
 	@$(MAKE) --no-print-directory --jobs=2 lint pytest
 
 pytest: $(STAMP)
-	$(BIN)/python -m pytest -q --numprocesses $(PROCESSES) --dist worksteal
+	$(BIN)/python -m pytest -q --numprocesses $(PROCESSES) --dist worksteal $(CASES)
 
 lint: $(STAMP)  ## ruff and mypy
 	$(BIN)/ruff check .
@@ -71,10 +76,14 @@ dist: $(STAMP)  ## an sdist and a wheel in dist/, checked, installed in empty en
 screenshots: $(STAMP)  ## pictures of the page for the docs (needs Chromium)
 	$(BIN)/python -m tests.serve.screenshots --out docs/results/serve
 
+docs: $(DOCS)  ## the documentation as a site in site/, warnings as errors, links checked (a minute)
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --clean
+	$(BIN)/python docs/_site/check.py site
+
 fuzz: $(STAMP)  ## mutate files and folders for FUZZ_SECONDS (300), and send 10,000 generated requests
 	$(BIN)/python tests/run_fuzz.py --seconds $(FUZZ_SECONDS)
 	$(BIN)/python tests/run_schema_fuzz.py --cases 10000
 
 clean:  ## remove the virtual environment and all build products
-	rm -rf $(VENV) build dist *.egg-info src/*.egg-info demo-output cluster-output serve-tables
+	rm -rf $(VENV) build dist *.egg-info src/*.egg-info demo-output cluster-output example-output serve-tables site
 	rm -f src/hashstream/_native/_kernels*

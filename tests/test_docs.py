@@ -7,16 +7,25 @@ import re
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 from benchmarks import which
 from typer.testing import CliRunner
 
-from hashstream import cli
+from hashstream import cli, evaluate
 from hashstream.checks import check_hasher
 from hashstream.hashers import registry
 
 ROOT = Path(__file__).parents[1]
-PAGES = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").glob("*.md")), ROOT / "docs/results/README.md"]
+ENGINES = sorted((ROOT / "docs/elsewhere").glob("*.md"))
+"""Pages that need clients and servers: tests/test_elsewhere.py runs their examples."""
+PAGES = [
+    *sorted(ROOT.glob("*.md")),
+    *sorted((ROOT / "docs").glob("*.md")),
+    *ENGINES,
+    ROOT / "docs/results/README.md",
+    ROOT / "examples/README.md",
+]
 
 
 @pytest.mark.parametrize(
@@ -24,7 +33,9 @@ PAGES = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").glob("*.md")), ROOT
     [
         pytest.param(page, id=page.name)
         for page in PAGES
-        if ">>> " in page.read_text() and page.name != "README.md"  # which pytest runs itself
+        if ">>> " in page.read_text()
+        and page not in ENGINES
+        and page.name != "README.md"  # which pytest runs itself
     ],
 )
 def test_examples_run(page: Path) -> None:
@@ -73,20 +84,26 @@ def test_the_readme_is_short() -> None:
 
 @pytest.fixture
 def example(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder with the example of CONTRIBUTING as oja.py, as the current folder."""
+    """A folder with the example of CONTRIBUTING as perceptron.py, as the current folder."""
     (code,) = re.findall(r"```python\n(.*?)```", (ROOT / "CONTRIBUTING.md").read_text(), flags=re.DOTALL)
-    (tmp_path / "oja.py").write_text(code)
+    (tmp_path / "perceptron.py").write_text(code)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
     monkeypatch.setattr(registry, "_METHODS", registry.methods(variants=True))
-    monkeypatch.delitem(sys.modules, "oja", raising=False)
+    monkeypatch.delitem(sys.modules, "perceptron", raising=False)
     return tmp_path
 
 
 def test_the_example_keeps_the_contract(example: Path) -> None:
-    import oja  # type: ignore[import-not-found]
+    import perceptron  # type: ignore[import-not-found]
 
-    check_hasher(oja.Oja(n_bits=16))
+    check_hasher(perceptron.Perceptron(n_bits=16))
+    X, y = np.eye(3)[[0, 1, 2, 0]], np.array([[1, 0, 0], [0, 1, 1], [0, 0, 1], [1, 0, 0]])
+    several = perceptron.Perceptron(n_bits=16, step=40.0, random_state=0).fit(X, y)
+    assert len(several.codewords_) == 3
+    codes = np.unpackbits(several.transform(X), axis=1)
+    np.testing.assert_array_equal(codes[0], several.codewords_[0] > 0)
+    np.testing.assert_array_equal(codes[2], several.codewords_[2] > 0)
 
 
 def test_the_example_is_measured_by_name(example: Path) -> None:
@@ -94,7 +111,7 @@ def test_the_example_is_measured_by_name(example: Path) -> None:
         "--dataset",
         "digits",
         "--methods",
-        "oja:Oja,LSH",
+        "perceptron.py:Perceptron,LSH",
         "--bits",
         "16",
         "--runs",
@@ -104,13 +121,15 @@ def test_the_example_is_measured_by_name(example: Path) -> None:
     ]
     result = CliRunner().invoke(cli.app, ["bench", *options])
     assert result.exit_code == 0, result.output
-    rows = (example / "results" / "results.csv").read_text()
-    assert ",Oja,16," in rows
-    assert ",LSH,16," in rows
+    rows = evaluate.Results(example / "results" / "results.csv")
+    ours, lsh = evaluate.summarise(rows, "digits", ["mAP"], "paper")[-1:-30:-15]
+    assert (ours.method, lsh.method, ours.n_train, lsh.n_train) == ("Perceptron", "LSH", 1500, 1500)
+    assert ours.mean > lsh.mean + 0.2  # labels are learned from
 
 
 @pytest.mark.parametrize(
-    ("name", "says"), [("nowhere:Oja", "No module"), ("oja:Nobody", "Nobody"), ("oja:np", "OnlineHasher")]
+    ("name", "says"),
+    [("nowhere:A", "No module"), ("perceptron:Nobody", "Nobody"), ("perceptron:np", "OnlineHasher")],
 )
 def test_a_method_that_is_none(example: Path, name: str, says: str) -> None:
     result = CliRunner().invoke(

@@ -66,6 +66,8 @@ def prose() -> Iterator[Path]:
     """Source files and pages; in docs/results, only what is written by hand."""
     yield from (path for path in sorted(SOURCE.rglob("*")) if path.suffix in KINDS)
     yield from sorted((ROOT / "docs").glob("*.md"))
+    yield from sorted((ROOT / "docs/elsewhere").glob("*.md"))
+    yield from (path for path in sorted((ROOT / "examples").iterdir()) if path.suffix in KINDS)
     yield from (ROOT / name for name in ("docs/results/README.md", "README.md", "CONTRIBUTING.md"))
 
 
