@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import signal
 from functools import cache
+from types import FrameType
 
 import numpy as np
 import pytest
@@ -12,7 +14,7 @@ from sklearn.datasets import load_digits
 import hashstream as hs
 from hashstream.hashers import FCOH_C, FCOH_S
 from hashstream.hashers.fcoh_literal import LiteralFCOH
-from hashstream.hashers.fcoh_steps import Batch, Rate
+from hashstream.hashers.fcoh_steps import Batch, Rate, distinct_rows
 from hashstream.hashers.kernels import fcoh
 from hashstream.hashers.kernels.fcoh import take_steps
 
@@ -443,3 +445,35 @@ def test_bad_settings(method: type[hs.FCOH], parameters: dict) -> None:
     X, y = unit_stream(20)
     with pytest.raises(ValueError, match=next(iter(parameters))):
         method(8, **parameters).fit(X, y)
+
+
+@pytest.mark.parametrize("shape", [(0, 3), (1, 1), (40, 2), (60, 9), (200, 17)])
+def test_distinct_rows_are_those_of_numpy(shape: tuple[int, int]) -> None:
+    for seed in range(5):
+        rows = np.random.default_rng(seed).random(shape) < 0.3
+        distinct, which = distinct_rows(rows)
+        expected, inverse = np.unique(rows, axis=0, return_inverse=True)
+        np.testing.assert_array_equal(distinct, expected)
+        np.testing.assert_array_equal(which, inverse.ravel())
+
+
+def test_an_interrupt_while_labels_are_grouped_stays_one() -> None:
+    """NumPy's own np.unique(axis=0) makes a TypeError of one in twelve."""
+    rows = np.random.default_rng(0).random((50, 5)) < 0.5
+    rng = np.random.default_rng(1)
+
+    def interrupt(number: int, frame: FrameType | None) -> None:
+        raise KeyboardInterrupt
+
+    def group() -> None:
+        signal.setitimer(signal.ITIMER_REAL, rng.uniform(1e-5, 3e-4))
+        while True:
+            distinct_rows(rows)
+
+    before = signal.signal(signal.SIGALRM, interrupt)
+    try:
+        for _ in range(300):
+            with pytest.raises(KeyboardInterrupt):
+                group()
+    finally:
+        signal.signal(signal.SIGALRM, before)

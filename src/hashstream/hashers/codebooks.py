@@ -78,7 +78,7 @@ def hadamard_codebook(
     for _ in range(TRIES):
         G = rng.standard_normal((order, n_bits))
         codebook = sketch(H, G / np.linalg.norm(G, axis=0))
-        different = len(np.unique(codebook[:n_classes], axis=0))
+        different = len({word.tobytes() for word in codebook[:n_classes]})
         if different > most:
             best, most = codebook, different
         if most == min(n_classes, order):

@@ -271,12 +271,30 @@ def label_steps(
         rows = np.flatnonzero(indicator[:, c])
         own = weights * labels[:, c]
         groups = []
-        label_sets, group_of = np.unique(indicator[rows], axis=0, return_inverse=True)
+        label_sets, group_of = distinct_rows(indicator[rows])
         for g, label_set in enumerate(label_sets):
             other = weights * (labels @ label_set.astype(np.float32) == 0)
             similar, dissimilar = pair_weights(own.sum(), other.sum(), len(rows), n)
-            groups.append(Group(rows[group_of.ravel() == g], other, float(dissimilar)))
+            groups.append(Group(rows[group_of == g], other, float(dissimilar)))
         yield ClassStep(rows, mean, own, float(similar), groups)
+
+
+def distinct_rows(A: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The distinct rows of A (n, C) bool in ascending order, and which of them each row is: (n,) intp.
+
+    np.unique(A, axis=0) does the same by way of a structured array, whose comparison turns an interrupt into a
+    TypeError: a caller could no longer tell Ctrl-C from bad labels.
+
+    >>> distinct_rows(np.array([[1, 0], [0, 1], [1, 0]], bool))[1]
+    array([1, 0, 1])
+    """
+    packed = np.packbits(A, axis=1)
+    order = np.lexsort(packed.T[::-1])
+    first = np.ones(len(A), bool)
+    first[1:] = (packed[order[1:]] != packed[order[:-1]]).any(axis=1)
+    which = np.empty(len(A), np.intp)
+    which[order] = np.cumsum(first) - 1
+    return A[order[first]], which
 
 
 def largest_eigenvalue(A: np.ndarray, v: np.ndarray | None = None) -> tuple[float, np.ndarray]:
