@@ -131,3 +131,16 @@ def test_sums_that_overflow_on_the_way_decide_nothing(dtype: type) -> None:
     codes = codes_for(values)
     kernel.settle(X, Columns.of(W), values, codes, kernel.squares(X))
     assert np.array_equal(codes, np.where(np.arange(N) % 2, 255, 0)[:, None].repeat(4, axis=1))
+
+
+def test_a_matrix_may_outlive_the_names_of_the_module(monkeypatch: pytest.MonkeyPatch) -> None:
+    said: list[object] = []
+    matrix = np.ones((3, 2), np.float32)
+    kernel.columns_of(matrix)
+    known = kernel._known
+    monkeypatch.setattr("sys.unraisablehook", said.append)
+    monkeypatch.setattr(kernel, "_known", None)  # as when the interpreter ends
+    key = id(matrix)
+    assert key in known
+    del matrix
+    assert (key in known, said) == (False, [])

@@ -19,6 +19,7 @@ import ctypes
 import weakref
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from math import sqrt
 from typing import Any, Self
 
@@ -97,15 +98,18 @@ def columns_of(matrix: np.ndarray) -> Columns:
     key = id(matrix)
     found = _known.get(key)
     if found is None or found[0]() is not matrix:
-        found = weakref.ref(matrix, lambda gone: _forget(key, gone)), Columns.of(matrix)
+        found = weakref.ref(matrix, partial(_forget, _known, key)), Columns.of(matrix)
         _known[key] = found
     return found[1]
 
 
-def _forget(key: int, gone: weakref.ref[np.ndarray]) -> None:
-    found = _known.get(key)
+def _forget(
+    known: dict[int, tuple[weakref.ref[np.ndarray], Columns]], key: int, gone: weakref.ref[np.ndarray]
+) -> None:
+    """`known` is passed in: when the interpreter ends, matrices may outlive the names of this module."""
+    found = known.get(key)
     if found is not None and found[0] is gone:
-        del _known[key]
+        del known[key]
 
 
 # ---- binding
