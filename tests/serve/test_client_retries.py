@@ -202,7 +202,7 @@ def test_a_service_that_is_silent(pauses: list[float]) -> None:
 
 
 def test_the_token_is_never_shown(pauses: list[float], caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level(logging.DEBUG)
+    caplog.set_level(logging.DEBUG, "hashstream")
     answers: list[Answer] = [
         problem("token", 401),
         problem("busy", 429),
@@ -227,7 +227,7 @@ def test_the_token_is_never_shown(pauses: list[float], caplog: pytest.LogCapture
 
 
 def test_logs_hold_no_filters(pauses: list[float], caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level(logging.DEBUG)
+    caplog.set_level(logging.DEBUG, "hashstream")
     with fake_service(as_json(INFO), problem("busy", 429)) as service, pytest.raises(ServiceUnavailable):
         table_of(service).search(np.zeros((1, 4)), where={"price": 12345})
     assert "POST /v1/tables/t/search: attempt" in caplog.text
