@@ -289,6 +289,27 @@ def test_a_method_of_one_s_own_takes_part(tmp_path: Path, own: Path, monkeypatch
     assert not (out / "figures" / "fig-map-instances-others.svg").exists()
 
 
+def test_lengths_and_runs_are_chosen(tmp_path: Path, own: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    scale = Scale("quick", bits=(8,), runs=1, checkpoints=(-1,))
+    monkeypatch.setattr(runner, "quick", lambda setting: scale)
+    out = tmp_path / "out"
+    arguments = ["table-map", "--dataset", own, "--out", out, "--methods", "LSH", "--workers", 1]
+    assert call(*arguments).exit_code == 0
+    first = rows_of(out)
+    more = ["--bits", "16,8", "--runs", 2]
+    assert call(*arguments, *more).exit_code == 0
+    rows = rows_of(out)
+    assert rows[: len(first)] == first  # nothing is measured twice
+    found = [(row["bits"], row["run"]) for row in rows if row["metric"] == "mAP[paper]"]
+    assert sorted(found) == [("16", "0"), ("16", "1"), ("8", "0"), ("8", "1")]
+    page = (out / "table-map.html").read_text()
+    assert "--bits 8,16 --runs 2" in page
+    assert "over 2 runs" in page
+    assert "at least 1" in refused(*arguments, "--bits", "0,8")
+    with pytest.raises(ValueError, match="at least one run"):
+        runner.run("table-map", dataset=str(own), out=tmp_path / "none", runs=0)
+
+
 def test_another_size_has_rows_of_its_own(tmp_path: Path, own: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     scale = Scale("quick", bits=(8,), runs=1, checkpoints=(-1,))
     monkeypatch.setattr(runner, "quick", lambda setting: scale)

@@ -17,7 +17,7 @@ from rich.table import Table
 from rich.text import Text
 
 from hashstream import datasets, evaluate
-from hashstream.cli.common import MinClass, Queries, StreamRows, console, fail, import_method, say
+from hashstream.cli.common import MinClass, Queries, StreamRows, console, fail, import_method, numbers, say
 from hashstream.evaluate import watch_jobs
 from hashstream.paper import EXPERIMENTS, Section, Study, run
 from hashstream.terminal import load_with_bar
@@ -31,8 +31,19 @@ def paper(
         str, typer.Option(help="A name from `hashstream data list`, or the path of a file of your own.")
     ] = "mnist",
     quick: Annotated[
-        bool, typer.Option("--quick/--full", help="A first impression, or all code lengths and three runs.")
+        bool,
+        typer.Option(
+            "--quick/--full",
+            help="A first impression, or all code lengths, all checkpoints and three runs.",
+        ),
     ] = True,
+    bits: Annotated[
+        str | None,
+        typer.Option(help="Code lengths, separated by commas, instead of those of --quick or --full."),
+    ] = None,
+    runs: Annotated[
+        int | None, typer.Option(min=1, help="Number of runs, instead of that of --quick or --full.")
+    ] = None,
     out: Annotated[Path | None, typer.Option(help="Output folder. Default: paper-DATASET.")] = None,
     methods: Annotated[
         str,
@@ -74,6 +85,8 @@ def paper(
                 dataset=dataset,
                 out=folder,
                 full=not quick,
+                bits=None if bits is None else numbers(bits, "--bits"),
+                runs=runs,
                 methods=_given(methods),
                 queries=queries,
                 stream=stream,

@@ -21,7 +21,7 @@ from hashstream.paper import provenance, report
 from hashstream.paper.contestants import Given, chosen
 from hashstream.paper.experiments import EXPERIMENTS
 from hashstream.paper.section import Section
-from hashstream.paper.study import FULL, Study, Watching, quick
+from hashstream.paper.study import FULL, Scale, Study, Watching, quick
 
 
 @dataclass(frozen=True)
@@ -39,6 +39,8 @@ def run(
     dataset: str = "mnist",
     out: str | Path,
     full: bool = False,
+    bits: Sequence[int] | None = None,
+    runs: int | None = None,
     methods: Sequence[Given] = (),
     queries: int | None = None,
     stream: int | None = None,
@@ -56,7 +58,9 @@ def run(
     OUT/tables has each table as LaTeX and CSV.
 
     dataset: a name that `datasets.load` knows, or the path of a file of your own.
-    full: all code lengths and three runs; by default a part of that which takes minutes.
+    full: all code lengths, checkpoints and three runs; by default a part of that which takes minutes.
+    bits, runs: the code lengths and the number of runs, where they are not to be those of `full`. Experiments of one
+        code length keep theirs.
     methods: those that take part where all do, by name or as classes of your own; empty for all, and "all" in a list
         for all others. A list without "all" has one figure instead of two, and its order is that of tables and legends.
     queries, stream, min_class: the size of the experiment, where it is not to be the usual one
@@ -86,11 +90,11 @@ def run(
         data, source = _without_rows(dataset)
     with ExitStack() as stack:
         results = stack.enter_context(_results(out, measure))
-        scale = FULL if full else quick(data.setting)
+        scale = _scale(FULL if full else quick(data.setting), bits, runs)
         study = Study(data, results, scale, methods=tuple(methods), source=source)
         if watching is not None:
             study = replace(study, watching=watching)
-        line = command(name, dataset, study, out, **size)
+        line = command(name, dataset, study, out, bits=bits, runs=runs, **size)
         if measure:
             study = replace(study, workers=workers(study) if callable(workers) else workers)
             stack.enter_context(results.writing())
@@ -105,6 +109,15 @@ def run(
             if tell is not None:
                 tell(sections[-1])
     return _write(study, sections, out, "report" if name == "all" else name, line)
+
+
+def _scale(usual: Scale, bits: Sequence[int] | None, runs: int | None) -> Scale:
+    lengths = usual.bits if bits is None else tuple(sorted({*bits}))
+    if not lengths or lengths[0] < 1:
+        raise ValueError(f"bits is {bits}: expected code lengths of at least 1")
+    if runs is not None and runs < 1:
+        raise ValueError(f"runs is {runs}: at least one run is needed")
+    return replace(usual, bits=lengths, runs=runs or usual.runs)
 
 
 def _rows_file(out: Path) -> Path | None:
@@ -136,7 +149,9 @@ def _without_rows(dataset: str) -> tuple[PreparedDataset, str]:
     return PreparedDataset(dataset, nothing, labels, SETTINGS[dataset]), source
 
 
-def command(name: str, dataset: str, study: Study, out: Path, **size: int | None) -> str:
+def command(
+    name: str, dataset: str, study: Study, out: Path, bits: Sequence[int] | None = None, **size: int | None
+) -> str:
     """The command line that reproduces a run, without the folders of this machine."""
     words = [
         "hashstream",
@@ -153,6 +168,8 @@ def command(name: str, dataset: str, study: Study, out: Path, **size: int | None
             one if isinstance(one, str) else f"{one.__module__}:{one.__qualname__}" for one in study.methods
         )
         words += ["--methods", ",".join(names)]
+    if bits is not None:
+        words += ["--bits", ",".join(map(str, study.scale.bits))]
     for option, value in size.items():
         words += [f"--{option.replace('_', '-')}", str(value)] if value is not None else []
     return shlex.join(words)
