@@ -15,7 +15,8 @@ if TYPE_CHECKING:
 Lines = Mapping[str, Mapping[int, float]]
 
 POLICIES = {name.replace("(20)", "(10)"): look for name, look in STYLES.items()} | {
-    "Grown(0.2)": ("#6699cc", "p", "-")
+    "Grown(0.2)": ("#6699cc", "p", "-"),
+    "Partial(32, 10)": STYLES["Partial(16, 10)"],
 }
 OTHERS: dict[str, tuple[str, str, Any]] = {
     "one query, scanned": ("#333333", "o", "-"),

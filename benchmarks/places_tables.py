@@ -29,7 +29,19 @@ from benchmarks.table_size import own_bytes
 from hashstream._machine import share_cores
 from hashstream.datasets import Stream
 from hashstream.hashers import OnlineHasher
-from hashstream.table import Commit, Eager, Every, Gated, Grown, HashTable, Lazy, Never, Policy, Projected
+from hashstream.table import (
+    Commit,
+    Eager,
+    Every,
+    Gated,
+    Grown,
+    HashTable,
+    Lazy,
+    Never,
+    Partial,
+    Policy,
+    Projected,
+)
 
 D, CLASSES, SPREAD, BITS = 128, 205, 1.0, 64
 """The shape of Places205. With the stream's usual spread of 1.5, codes of 205 classes are hardly better than chance."""
@@ -46,6 +58,7 @@ POLICIES: dict[str, tuple[Callable[[], Policy], int]] = {
     "16 versions": (Never, 16),
     "Grown(0.2)": (Grown, 1000),
     "Every(10)": (lambda: Every(10), 1000),
+    "Partial(32, 10)": (lambda: Partial(BITS // 2, 10), 1000),
     "Projected(10)": (lambda: Projected(10), 1000),
     "Lazy": (Lazy, 1000),
     "Gated": (Gated, 1000),
