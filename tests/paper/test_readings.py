@@ -74,7 +74,8 @@ def test_divisors_are_those_of_the_equations() -> None:
         W0 = FCOH(r, learning_rate=1e-300, lambda2=0.0, random_state=0).fit(X, y).projection_
         literal = LiteralFCOH(W0, 0.1, 0.3 / own, 0.2 / other)
         literal.partial_fit(X, y)
-        assert np.allclose(found.projection_, literal.W, atol=1e-12)
+        assert found.projection_.dtype == np.float32  # the rows are: sums differ by the processor
+        assert np.allclose(found.projection_, literal.W, atol=1e-6)
         assert not np.allclose(W0, literal.W, atol=1e-3)
     with pytest.raises(ValueError, match="none, class, batch, bits, inner, pairs"):
         ReadFCOH(r, gradient_scale="rows").fit(X, y)
