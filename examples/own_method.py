@@ -111,11 +111,9 @@ print(f"MeanCodes passes all {len(hs.checks.CHECKS)} checks")
 # %%
 methods = {"MeanCodes": MeanCodes, **{name: getattr(hs, name) for name in against}}
 data = evaluate.PreparedDataset.of(hs.datasets.load("digits"))
-for old in out.glob(
-    "results.*"
-):  # what is in the file would not be measured again, however the method has changed
+for old in out.glob("own_method_rows.*"):  # would not be measured again, however the method has changed
     old.unlink()
-results = evaluate.Results(out / "results.csv")
+results = evaluate.Results(out / "own_method_rows.csv")
 evaluate.run(evaluate.jobs(methods, bits=[32], runs=runs), data, results)
 summary = evaluate.summarise(results, "digits", ["mAP"], "paper", runs=runs)
 lines = {name: [(point.n_train, point.mean) for point in summary if point.method == name] for name in methods}

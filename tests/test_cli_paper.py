@@ -242,8 +242,13 @@ def test_everything_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     assert re.sub("report generated.*", "", again) == re.sub("report generated.*", "", page)
 
 
-def test_a_method_of_one_s_own_takes_part(tmp_path: Path, own: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "my_paper_method.py").write_text(
+@pytest.mark.parametrize("given", ["my_paper_method:MyWay", "methods/my_other_method.py:MyWay"])
+def test_a_method_of_one_s_own_takes_part(
+    tmp_path: Path, own: Path, monkeypatch: pytest.MonkeyPatch, given: str
+) -> None:
+    file = tmp_path / given.split(":")[0].replace(".py", "")
+    file.parent.mkdir(exist_ok=True)
+    file.with_suffix(".py").write_text(
         "from hashstream import LSH\n\n\nclass MyWay(LSH):\n    '''Another name.'''\n"
     )
     monkeypatch.chdir(tmp_path)
@@ -253,7 +258,7 @@ def test_a_method_of_one_s_own_takes_part(tmp_path: Path, own: Path, monkeypatch
     monkeypatch.setattr(registry, "_METHODS", {**registry._METHODS})
     out = tmp_path / "out"
     arguments = ["--dataset", own, "--out", out, "--workers", 1]
-    result = call("fig-map-instances", *arguments, "--methods", "my_paper_method:MyWay,hcoh,LSH")
+    result = call("fig-map-instances", *arguments, "--methods", f"{given},hcoh,LSH")
     assert result.exit_code == 0, result.output
     rows = rows_of(out)
     mine, theirs = (
@@ -261,7 +266,7 @@ def test_a_method_of_one_s_own_takes_part(tmp_path: Path, own: Path, monkeypatch
         for name in ("MyWay", "LSH")
     )
     assert mine == theirs != []
-    line = "--methods my_paper_method:MyWay,hcoh,LSH"
+    line = f"--methods {given},hcoh,LSH"
     assert line in (out / "fig-map-instances.html").read_text()
     with (out / "figures" / "fig-map-instances.csv").open() as file:
         points = list(csv.DictReader(file))

@@ -17,8 +17,8 @@ from hashstream.checks import check_hasher
 from hashstream.hashers import registry
 
 ROOT = Path(__file__).parents[1]
-ENGINES = sorted((ROOT / "docs/elsewhere").glob("*.md"))
-"""Pages that need clients and servers: tests/test_elsewhere.py runs their examples."""
+ENGINES = [*sorted((ROOT / "docs/elsewhere").glob("*.md")), ROOT / "docs/milvus.md"]
+"""Pages that need clients and servers: tests/test_elsewhere.py and tests/scale/test_milvus.py run their examples."""
 PAGES = [
     *sorted(ROOT.glob("*.md")),
     *sorted((ROOT / "docs").glob("*.md")),

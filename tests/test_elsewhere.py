@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import doctest
 import re
 import runpy
 import sys
@@ -13,29 +12,13 @@ from typing import Any
 import numpy as np
 import pytest
 from tests.fake_elasticsearch import fake_elasticsearch
+from tests.pages import run_page
 from tests.postgres import server
 
 from hashstream import hamming
 
 ROOT = Path(__file__).parents[1]
 PAGES = ROOT / "docs" / "elsewhere"
-
-
-def run_page(name: str, *clients: str, **instead: str) -> None:
-    """Run the examples of a page. clients : modules that it needs. instead : written address -> the one to use."""
-    for module in clients:
-        pytest.importorskip(module, reason=f"{module} is not installed")
-    path = PAGES / name
-    text = path.read_text()
-    for address, ours in instead.items():
-        assert address in text
-        text = text.replace(address, ours)
-    test = doctest.DocTestParser().get_doctest(text, {}, name, str(path), 0)
-    runner = doctest.DocTestRunner(optionflags=doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS)
-    said: list[str] = []
-    failed, tried = runner.run(test, out=said.append)
-    assert tried
-    assert not failed, "".join(said)
 
 
 @pytest.fixture(scope="module")
@@ -56,15 +39,15 @@ def pgvector(postgresql: str) -> str:
 
 
 def test_faiss() -> None:
-    run_page("faiss.md", "faiss")
+    run_page("elsewhere/faiss.md", "faiss")
 
 
 def test_usearch() -> None:
-    run_page("usearch.md", "usearch")
+    run_page("elsewhere/usearch.md", "usearch")
 
 
 def test_postgresql(pgvector: str) -> None:
-    run_page("postgresql.md", **{"postgresql://localhost/postgres": pgvector})
+    run_page("elsewhere/postgresql.md", **{"postgresql://localhost/postgres": pgvector})
 
 
 def test_postgresql_without_an_extension(postgresql: str) -> None:
@@ -113,7 +96,7 @@ def test_the_example_of_pgvector(
 
 
 def test_qdrant() -> None:
-    run_page("qdrant.md", "qdrant_client")
+    run_page("elsewhere/qdrant.md", "qdrant_client")
 
 
 @pytest.fixture(scope="module")
@@ -180,7 +163,7 @@ def test_qdrant_quantizes_no_small_integers(tmp_path: Path, some_codes: np.ndarr
 
 def test_elasticsearch() -> None:
     with fake_elasticsearch() as requests:
-        run_page("elasticsearch.md", "elasticsearch", **{"http://localhost:9200": requests.address})
+        run_page("elsewhere/elasticsearch.md", "elasticsearch", **{"http://localhost:9200": requests.address})
     create, *bulk, search = [request for number, request in enumerate(requests) if number < len(requests) - 2]
     method, path, body = create
     assert (method, path[:8]) == ("PUT", "/digits-")
@@ -195,4 +178,4 @@ def test_every_engine_has_a_page_and_every_page_a_test() -> None:
     tests = Path(__file__).read_text()
     for page in sorted(PAGES.glob("*.md")):
         assert f"(elsewhere/{page.name})" in hub
-        assert f'run_page("{page.name}"' in tests
+        assert f'run_page("elsewhere/{page.name}"' in tests

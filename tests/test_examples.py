@@ -87,7 +87,7 @@ def test_a_method_of_your_own(run: Run, tmp_path: Path) -> None:
         for name, value in re.findall(r"^(\w+) .* ([\d.]+) after 1,500$", said, re.MULTILINE)
     }
     assert found["LSH"] < found["MeanCodes"] < found["FCOH"]
-    assert ",MeanCodes,32," in (tmp_path / "a" / "results.csv").read_text()
+    assert ",MeanCodes,32," in (tmp_path / "a" / "own_method_rows.csv").read_text()
     picture(tmp_path / "a" / "own-method.png")
 
 

@@ -112,7 +112,9 @@ def test_an_option_that_another_one_needs() -> None:
 
 def test_classes_that_are_all_small() -> None:
     y = np.repeat(np.arange(20), 5)
-    with pytest.raises(ValueError, match=r"the largest has 5: set min_class \(--min-class\) to 5 or less"):
+    with pytest.raises(
+        ValueError, match=r"the largest has 5: set min_class \(of `bench` and `paper`: --min-class\)"
+    ):
         setting_named("small", y)
     with pytest.raises(ValueError, match="no two rows of small share a label"):
         setting_named("small", np.arange(20), min_class=2)

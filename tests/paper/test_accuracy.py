@@ -15,7 +15,7 @@ from hashstream.evaluate.protocols.paper import K
 from hashstream.evaluate.results import DIVERGED
 from hashstream.hashers import LSH, RidgeHash
 from hashstream.paper import EXPERIMENTS, FULL, QUICK, Section, Sheet, Study, Value, notes
-from hashstream.paper.accuracy import margin_sheet, margins, other_methods, paper_methods
+from hashstream.paper.accuracy import margin_sheet, margins, other_methods, paper_methods, value_sheet
 from hashstream.paper.accuracy_plots import area
 from hashstream.paper.contestants import Contestant, contestants
 from hashstream.paper.experiments.table_map import EXPERIMENT
@@ -92,6 +92,24 @@ def test_the_best_of_each_column_is_bold(tmp_path: Path) -> None:
             values = [float(row[column][:5]) for row in sheet.rows]
             (best,) = [i for i, j in sheet.best if j == column]
             assert values[best] == max(values)
+
+
+def test_all_that_are_printed_alike_are_bold(tmp_path: Path) -> None:
+    study = filled(tmp_path)
+    means = {
+        "LSH": Value((0.6012,)),
+        "FCOH (auto)": Value((0.6008,)),
+        "HCOH": Value((0.9,), diverged=1),
+        "BSODH": Value((0.6,)),
+    }
+    sheet = value_sheet(
+        study,
+        "mAP",
+        [one for one in study.contestants if one.title in means],
+        lambda one, bits: means[one.title],
+    )
+    assert {sheet.rows[i][0] for i, _ in sheet.best} == {"LSH", "FCOH (auto)"}
+    assert {j for _, j in sheet.best} == {1, 2}
 
 
 def test_margins_are_claimed_printed_and_measured(tmp_path: Path) -> None:

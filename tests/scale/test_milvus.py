@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.pages import run_page
 from tests.scale.milvus_switching import World, switching
 from typer.testing import CliRunner
 
@@ -54,6 +55,15 @@ def right(reader: MilvusReader, table: HashTable) -> bool:
     far = np.stack([hamming.distances(mine[i : i + 1], codes[7 * i : 7 * i + 7])[0] for i in range(5)])
     assert found.version == table.version
     return np.array_equal(found.distances, wanted.distances) and np.array_equal(far, found.distances)
+
+
+def test_the_page_runs(milvus_uri: str, name: str, tmp_path: Path) -> None:
+    instead = {
+        "http://127.0.0.1:19530": milvus_uri,
+        '"photos"': repr(name),
+        "photos-models": str(tmp_path / "models"),
+    }
+    run_page("milvus.md", **instead)
 
 
 def test_a_table_is_moved_there_and_on(milvus_uri: str, name: str, tmp_path: Path) -> None:

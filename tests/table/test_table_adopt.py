@@ -228,3 +228,12 @@ def test_the_digest_of_functions_survives_a_file(method: Any) -> None:
         assert same == (again.version_ == version)  # rows may be learned that change no function
     again.partial_fit(X, Y)
     assert encoder_digest(again.encoder()) != encoder_digest(learned.encoder())
+
+
+def test_functions_that_the_policy_cannot_re_encode_by_are_refused() -> None:
+    with HashTable.open(None, hasher(hs.FCOH), policy="partial:2") as table:
+        table.ingest(range(100), X[:100], Y[:100])
+        before = table.digest()
+        with pytest.raises(ValueError, match="Partial re-encodes single bits"):
+            table.adopt(elsewhere(hs.PosteriorHash))
+        assert table.digest() == before

@@ -60,7 +60,7 @@ def tune(
 
     Some rows of each class in the stream are queries, the rest of the stream is learned from and searched; nothing else
     is used. Trials are kept in OUT/results.csv and not repeated: after Ctrl-C, repeat the command to continue.
-    FCOH's defaults need no tuning: they are listed as "defaults", to show what tuning would gain.
+    FCOH's defaults need no tuning: they are listed as "the defaults", to show what tuning would gain.
     """
     try:
         chosen = choose(method)
@@ -144,17 +144,26 @@ def _show(found: list[evaluate.Trial], name: str, given: dict[str, Any], by: str
         plain = trial.settings == given
         if place > SHOWN and not plain:
             continue
-        inside = ", ".join(f"{key}={value!r}" for key, value in trial.settings.items() if key not in given)
+        inside = ", ".join(
+            f"{key}={value!r}"
+            for key, value in trial.settings.items()
+            if key not in given or value != given[key]
+        )
         spread = f" ± {trial.spread:.3f}" if len(trial.values) > 1 else ""
         score = f"{trial.mean:.3f}{spread}" if trial.values else "none"
         runs = len(trial.values) + trial.diverged
         lost = f"{trial.diverged} of {runs}" if trial.diverged else ""
-        table.add_row(str(place), "defaults" if plain else inside, score, lost)
+        table.add_row(str(place), _plain(given) if plain else inside, score, lost)
     diverged = sum(trial.diverged > 0 for trial in found)
     console.print(
         f"\nThe best of {len(found)}; {diverged} diverged:" if diverged else f"\nThe best of {len(found)}:"
     )
     Console(width=max(110, console.width), emoji=False).print(table)
+
+
+def _plain(given: dict[str, Any]) -> str:
+    """What the trial without any tried value is called."""
+    return "--set alone" if given else "the defaults"
 
 
 def _show_command(
@@ -163,7 +172,7 @@ def _show_command(
     """Print the command that measures the best, and how far its queries are independent of the tuning."""
     for key, value in best.settings.items():
         options += ["--set", f"{key}={value if isinstance(value, str) else repr(value)}"]
-    why = "Nothing is better than the defaults. " if best.settings == given else ""
+    why = f"Nothing is better than {_plain(given)}. " if best.settings == given else ""
     if runs == 1:
         text = (
             "To measure the best with run 0's queries, which were not used so far (of other runs' queries about "

@@ -127,7 +127,9 @@ def value_sheet(
     paper: Callable[[Contestant, int], float | None] = lambda one, bits: None,
     until: int | None = None,
 ) -> Sheet:
-    """One row per contestant, one column per code length, the best of each column in bold.
+    """One row per contestant, one column per code length, the best of each column in bold, with all printed like it.
+
+    A mean over some of the runs only is never bold: the runs that diverged may be the worst ones.
 
     paper: the paper's figure, written below ours, with the difference where the two are comparable.
     until: the number of training instances, by default the whole stream.
@@ -138,18 +140,15 @@ def value_sheet(
         for j, bits in enumerate(study.scale.bits, 1):
             found = value(one, bits)
             lines = [measured(found, study.divergences(one.label, bits, until or study.stream))]
-            if found is not None:
-                means[i, j] = found.mean
+            if found is not None and not found.diverged:
+                means[i, j] = round(found.mean, 3)
             if (figure := paper(one, bits)) is not None:
                 comparable = found is not None and counterpart(study.dataset).comparable
                 difference = f" ({found.mean - figure:+.3f})" if found is not None and comparable else ""
                 lines.append(f"paper {figure:.3f}{difference}")
             cells.append("\n".join(lines))
         rows.append(tuple(cells))
-    best = {
-        max((at for at in means if at[1] == j), key=lambda at: means[at])
-        for j in {column for _, column in means}
-    }
+    best = {at for at in means if means[at] == max(means[other] for other in means if other[1] == at[1])}
     columns = ("method", *(f"{bits} bits" for bits in study.scale.bits))
     return Sheet(caption, columns, tuple(rows), frozenset(best))
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import shlex
+import sys
 import tempfile
 import zlib
 from collections.abc import Callable, Iterator, Sequence
@@ -164,15 +165,24 @@ def command(
         out.name if out.is_absolute() else str(out),
     ]
     if study.methods:
-        names = (
-            one if isinstance(one, str) else f"{one.__module__}:{one.__qualname__}" for one in study.methods
-        )
-        words += ["--methods", ",".join(names)]
+        words += ["--methods", ",".join(map(_method_name, study.methods))]
     if bits is not None:
         words += ["--bits", ",".join(map(str, study.scale.bits))]
     for option, value in size.items():
         words += [f"--{option.replace('_', '-')}", str(value)] if value is not None else []
     return shlex.join(words)
+
+
+def _method_name(method: Given) -> str:
+    """A method as `--methods` takes it: one from a file below the current folder by that file, as `mine/own.py:Own`."""
+    if isinstance(method, str):
+        return method
+    module, file = method.__module__, Path(getattr(sys.modules[method.__module__], "__file__", None) or "")
+    installed = {"site-packages", "dist-packages"} & set(file.parts)
+    if file.stem == module and file.parent != Path.cwd() and not installed:
+        below = file.is_relative_to(Path.cwd())
+        module = file.relative_to(Path.cwd()).as_posix() if below else file.name
+    return f"{module}:{method.__qualname__}"
 
 
 def _write(study: Study, sections: Sequence[Section], out: Path, file: str, line: str) -> Outcome:

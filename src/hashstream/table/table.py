@@ -507,8 +507,8 @@ class HashTable(Readable):
         table was taught: a label that is corrected later is learned in addition.
 
         hasher : that has learned; it is copied. ValueError, and nothing changes, where its codes or features have
-            another size or dtype, where its version is older than the table's, or where the table has other functions
-            of its version.
+            another size or dtype, where the table's policy cannot re-encode by them, where its version is older than
+            the table's, or where the table has other functions of its version.
         budget : items at most, apart from those of versions for which `max_versions` leaves no place; all by default,
             and none with 0.
         """
@@ -516,6 +516,7 @@ class HashTable(Readable):
         if not isinstance(hasher, OnlineHasher):
             raise TypeError(f"adopt takes a hasher, not {type(hasher).__name__}")
         hasher.encoder()  # raises where it has learned nothing
+        self.settings.policy.check_hasher(hasher)
         if budget is not None:
             check_count("budget", budget, 0)
         hasher = copy.deepcopy(hasher)

@@ -55,8 +55,8 @@ def setting_of(
         raise ValueError(f"no two rows of {name} share a label, so there is nothing that a query could find")
     if sizes.max() < least:
         raise ValueError(
-            f"no class of {name} has {least} rows, the largest has {sizes.max()}: set min_class (--min-class) to "
-            f"{sizes.max()} or less"
+            f"no class of {name} has {least} rows, the largest has {sizes.max()}: set min_class (of `bench` and "
+            f"`paper`: --min-class) to {sizes.max()} or less"
         )
     per_class, least = _per_class(name, sizes, least, queries, known)
     asked = sizes >= least

@@ -113,7 +113,8 @@ class PreparedDataset:
         ]
         if small:
             classes = "1 class" if small == 1 else f"{small:,} classes"
-            texts[0] += f" ({classes} of fewer than {self.setting.min_class:,} rows have none)"
+            have = "has" if small == 1 else "have"
+            texts[0] += f" ({classes} of fewer than {self.setting.min_class:,} rows {have} none)"
         return "; ".join(texts)
 
     def split(self, seed: int) -> datasets.Split:

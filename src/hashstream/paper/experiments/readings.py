@@ -290,7 +290,12 @@ def _distance_sheet(study: Study, found: list[Distances]) -> Sheet:
         "with printed numbers (without n_t)",
         ("terms", "μ", "W0", "bias", *groups, "overall", "without n_t", "figures with runs that diverged"),
         tuple(rows),
-        frozenset((values.index(min(values)), 4 + j) for j, values in enumerate(columns)),
+        frozenset(
+            (i, 4 + j)
+            for j, values in enumerate(columns)
+            for i, value in enumerate(values)
+            if round(value, 3) == round(min(values), 3)
+        ),
     )
 
 
@@ -359,9 +364,27 @@ def finding(study: Study, found: list[Distances]) -> str:
                 f"{what} changes the distance by {mean(changes):+.3f} on average, and lowers it for "
                 f"{nearer} of {len(changes)} readings."
             )
+    text += _without(study, [one.reading for one in found])
     if missing := len(readings(study)) - len(found):
         text.append(f"{missing} readings are not measured yet.")
     return " ".join(text)
+
+
+def _without(study: Study, every: list[Reading]) -> list[str]:
+    """Whether similar or dissimilar pairs matter more: how many readings agree with the paper."""
+    similar, dissimilar = (target for target in targets(study) if target.group == WITHOUT)
+    agree: list[bool] = []
+    for reading in every:
+        (first, lost), (second, gone) = (entry(study, reading, one) for one in (similar, dissimilar))
+        if first and second and not (lost or gone or reading.gaussian or reading.bias):
+            agree.append((first.mean < second.mean) == (similar.figure < dissimilar.figure))
+    if not agree:
+        return []
+    less, more = sorted((similar, dissimilar), key=lambda one: one.figure)
+    return [
+        f"The printed mAP is lower with {less.text} ({less.figure:.3f}) than with {more.text} ({more.figure:.3f}): so "
+        f"it is in {sum(agree)} of the {len(agree)} readings with W0 of unit length and no bias that stay finite there."
+    ]
 
 
 def _verdict(study: Study, found: list[Distances]) -> tuple[Verdict, str]:
@@ -395,7 +418,8 @@ def _notes(study: Study) -> tuple[str, ...]:
         "Every run that diverged counts as far as the whole printed figure, the worst possible. The figures of the "
         "sweep of n_t are in a plot of the paper only, and of that only the sentence was at hand, that mAP falls as "
         f"n_t grows: here the distance is by how much mAP rises from each n_t to the next, from 100 to "
-        f"{', '.join(f'{size:,}' for size in SIZES)}, at {BITS} bits. The groups count alike.",
+        f"{', '.join(f'{size:,}' for size in SIZES)}, at {BITS} bits. A reading that "
+        "learns nothing is at distance 0 there. The groups count alike.",
         "This compares figures of test queries, to find out how the paper's were made. No default is chosen by it.",
     ]
     comparable = counterpart(study.dataset).comparable
