@@ -102,6 +102,17 @@ def test_all_settings_are_stored_and_only_what_is_given_changes(tmp_path: Path) 
         assert not memory.keeps_features
 
 
+def test_numbers_of_numpy_are_stored(tmp_path: Path) -> None:
+    """Those of a parameter grid, for instance."""
+    three = np.int64(3)
+    sizes = {"max_versions": three, "checkpoint_rows": three, "sample_size": three}
+    with HashTable.open(tmp_path, hs.FCOH(n_bits=16), policy=Partial(three, three), **sizes) as table:
+        table.ingest(range(20), np.eye(20), np.arange(20) % 2)
+    with HashTable.open(tmp_path, max_versions=np.int32(4)) as table:
+        assert table.settings.policy == Partial(3, 3)
+        assert (table.settings.max_versions, table.settings.checkpoint_rows) == (4, 3)
+
+
 def test_a_snapshot_has_the_settings(tmp_path: Path) -> None:
     for path in (tmp_path / "t", None):
         with table_in(path, policy="gated:0.5", max_versions=5) as table:

@@ -51,7 +51,7 @@ def open_storage(
         given = {**given, "policy": parse(given["policy"])}
     Settings.default(OnlineHasher.refresh_policy, True).with_given(given)  # raises for what no table can have
     if sample_size is not None:
-        check_count("sample_size", sample_size, 0, MAX_SIZE)
+        sample_size = check_count("sample_size", sample_size, 0, MAX_SIZE)
     kinds = field_kinds({} if fields is None else fields)
     check_wait(wait, mode)
     folder = None if path is None else Path(path).resolve()  # a change of directory does not change it

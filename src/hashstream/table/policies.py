@@ -354,8 +354,13 @@ def parse(text: str) -> Policy:
 
 def to_fields(policy: Policy) -> dict[str, Any]:
     """A policy as JSON."""
-    settings = {one.name: getattr(policy, one.name) for one in _parameters(type(policy))}
+    settings = {one.name: plain(getattr(policy, one.name)) for one in _parameters(type(policy))}
     return {"name": type(policy).__name__.lower(), "settings": settings}
+
+
+def plain(value: Any) -> Any:
+    """A number of NumPy as one of Python, which JSON takes; anything else as it is."""
+    return value.item() if isinstance(value, np.generic) else value
 
 
 def _parameters(policy: Any) -> tuple[Field[Any], ...]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from hashstream.hashers.validation import check_count
-from hashstream.table.policies import Policy, Projected, from_fields, parse, to_fields
+from hashstream.table.policies import Policy, Projected, from_fields, parse, plain, to_fields
 
 __all__ = ["Durability", "Indexing", "Settings"]
 
@@ -50,7 +50,8 @@ class Settings:
 
     def to_fields(self) -> dict[str, Any]:
         """As JSON. `index` is left out where it is the default, as in tables of before there was one."""
-        fields = {**vars(self), "policy": to_fields(self.policy)}
+        fields = {name: plain(value) for name, value in vars(self).items()}
+        fields["policy"] = to_fields(self.policy)
         if self.index == "auto":
             del fields["index"]
         return fields
