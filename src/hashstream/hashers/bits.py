@@ -26,7 +26,8 @@ class Bits(Transformer):
     """Packed codes (n, width) uint8 -> one column per bit: the step of a scikit-learn pipeline after a hasher.
 
     A hasher packs eight bits into a byte, as tables and `hamming` take them. scikit-learn's distances would compare
-    these bytes as numbers, without an error. `Bits` learns nothing: `transform` needs no `fit`.
+    these bytes as numbers, without an error. `Bits` learns nothing: `transform` needs no `fit`, except for the names of
+    columns, after `set_output(transform="pandas")`.
 
     Parameters
     ----------
