@@ -391,23 +391,25 @@ def test_partial_needs_a_projection(tmp_path: Path) -> None:
     HashTable.open(tmp_path / "t").close()
 
 
-def test_functions_of_another_kind_are_re_encoded_whole() -> None:
-    """Adopted in the place of a projection."""
-    other = hs.PosteriorHash(n_bits=16, width=8, random_state=0)
-    for _, X, y in stream(2):
-        other.partial_fit(X, y)
-    other.version_ += 100
-    with HashTable.open(None, HASHER, policy=Partial(4, k=1)) as table:
-        for ids, X, y in stream(3):
+def test_codes_of_another_kind_are_re_encoded_whole(tmp_path: Path) -> None:
+    """A projection was adopted in the place of functions that are none, and then the policy was changed."""
+    learned = HASHER.copy()
+    batches = list(stream(3))
+    for _, X, y in batches:
+        learned.partial_fit(X, y)
+    learned.version_ += 100
+    with HashTable.open(tmp_path, hs.PosteriorHash(n_bits=16, width=8, random_state=0), policy="never") as table:
+        for ids, X, y in batches:
             table.ingest(ids, X, y)
-        table.adopt(other, budget=0)
-        version = table.version
-        for _ in range(9):
-            table.ingest(ids, X, y)
+        table.adopt(learned, budget=0)
         assert table.version is not None
-        assert version is not None
-        assert table.version > version
+        assert table.version not in table.stats().versions
+    with HashTable.open(tmp_path, policy=Partial(4, k=1)) as table:
+        table.ingest(ids, X, y)
         assert list(table.stats().versions) == [table.version]
+        assert table.check(100)["codes"] == len(table)
+        table.ingest(ids, X, y)
+        assert len(table.stats().versions) == 2  # now there is a projection to mix with
 
 
 def test_bits_are_put_into_codes() -> None:

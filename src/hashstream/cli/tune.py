@@ -162,7 +162,7 @@ def _show(found: list[evaluate.Trial], name: str, given: dict[str, Any], by: str
 
 
 def _plain(given: dict[str, Any]) -> str:
-    """What the trial without any tried value is called."""
+    """The name of the trial without any tried value."""
     return "--set alone" if given else "the defaults"
 
 
