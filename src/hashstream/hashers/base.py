@@ -450,8 +450,8 @@ class OnlineHasher(Transformer, ABC):
         codes. All codes are of one version, also where another thread calls `partial_fit` meanwhile.
 
         output : "packed", as tables and `hamming` take them; "bits", (n, n_bits) uint8 of 0 and 1, as scikit-learn's
-            distances need them; "signs", (n, n_bits) float32 of -1 and +1. In a pipeline, the step `Bits` does this, and
-            follows `set_output`; this is always an array.
+            distances need them; "signs", (n, n_bits) float32 of -1 and +1. In a pipeline, the step `Bits` does this
+            and follows `set_output`; this is always an array.
         """
         check_choice("output", output, ("packed", *get_args(Output)))
         checked, encoder = self._to_encode(X)
