@@ -398,7 +398,9 @@ def test_codes_of_another_kind_are_re_encoded_whole(tmp_path: Path) -> None:
     for _, X, y in batches:
         learned.partial_fit(X, y)
     learned.version_ += 100
-    with HashTable.open(tmp_path, hs.PosteriorHash(n_bits=16, width=8, random_state=0), policy="never") as table:
+    with HashTable.open(
+        tmp_path, hs.PosteriorHash(n_bits=16, width=8, random_state=0), policy="never"
+    ) as table:
         for ids, X, y in batches:
             table.ingest(ids, X, y)
         table.adopt(learned, budget=0)
