@@ -84,6 +84,7 @@ def clients(path: Path, n: int, quick: bool) -> list[Ratio]:
     for _ in range(1 if quick else 3):
         for batched in (False, True):
             with Cluster.open(path, batched=batched) as cluster:
+                indexed(cluster, queries(1000, D))  # built once per start, by both sides
                 rates[batched].append(_rate(cluster, seconds))
     together, alone = (float(np.median(rates[batched])) for batched in (True, False))
     return [

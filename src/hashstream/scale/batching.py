@@ -30,16 +30,25 @@ class _Call(Generic[R]):
         self.result: R | None = None
         self.error: BaseException | None = None
         self.done = False
-        self.woken = threading.Event()
+        self._asleep = threading.Lock()  # cheaper than an Event, of which there would be one per call
+        self._asleep.acquire()
+
+    def sleep(self) -> None:
+        """Wait for the next `wake`; one that came before counts."""
+        self._asleep.acquire()
+
+    def wake(self) -> None:
+        """Called twice at most: to lead the next batch, and with the outcome."""
+        self._asleep.release()
 
 
 class _Queue(Generic[R]):
-    """Calls that may be sent together. away : batches under way. last : calls of the last batch. filled : set when as
-    many are waiting."""
+    """Calls that may be sent together. led : whether one of them leads a batch. last : calls of the last batch.
+    filled : set when as many are waiting."""
 
     def __init__(self) -> None:
         self.waiting: deque[_Call[R]] = deque()
-        self.away = 0
+        self.led = False
         self.last = 1
         self.filled = threading.Event()
 
@@ -48,11 +57,11 @@ class Batcher(Generic[R]):
     """Gathers calls with equal arguments into batches.
 
     split : the parts of a batch's result that belong to its calls, given the result and the number of rows of each.
-    rows : of a batch at most, unless one call has more. away : batches of equal arguments that are under way at once.
+    rows : of a batch at most, unless one call has more. One batch of equal arguments is under way at a time.
     """
 
-    def __init__(self, split: Callable[[R, list[int]], list[R]], *, rows: int = 1024, away: int = 1) -> None:
-        self._split, self._rows, self._away = split, rows, away
+    def __init__(self, split: Callable[[R, list[int]], list[R]], *, rows: int = 1024) -> None:
+        self._split, self._rows = split, rows
         self._lock = threading.Lock()
         self._queues: dict[Hashable, _Queue[R]] = {}
 
@@ -73,12 +82,11 @@ class Batcher(Generic[R]):
             queue.waiting.append(mine)
             if len(queue.waiting) >= queue.last:
                 queue.filled.set()
-            leads = queue.away < self._away
-            queue.away += leads
+            leads = not queue.led
+            queue.led = True
         while not mine.done:
             if not leads:
-                mine.woken.wait()
-                mine.woken.clear()
+                mine.sleep()
                 leads = not mine.done  # woken to lead the next batch
             if leads:
                 self._lead(queue, send)
@@ -98,7 +106,7 @@ class Batcher(Generic[R]):
         found = self._queues.get(key)
         if found is None:
             if len(self._queues) >= KEPT:
-                busy = {key: queue for key, queue in self._queues.items() if queue.away or queue.waiting}
+                busy = {key: queue for key, queue in self._queues.items() if queue.led or queue.waiting}
                 self._queues = busy
             found = self._queues[key] = _Queue()
         return found
@@ -114,12 +122,12 @@ class Batcher(Generic[R]):
             with self._lock:
                 successor = queue.waiting[0] if queue.waiting else None
                 if successor is None:
-                    queue.away -= 1
+                    queue.led = False
             if successor is not None:
-                successor.woken.set()
+                successor.wake()
             for call in batch:
                 call.done = True
-                call.woken.set()
+                call.wake()
 
     def _next(self, queue: _Queue[R]) -> list[_Call[R]]:
         with self._lock:
