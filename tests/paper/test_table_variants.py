@@ -72,6 +72,35 @@ def test_a_variant_that_diverged_says_so(tmp_path: Path) -> None:
     assert "No figure: FCOH_C, FCOH_S, BSODH" in section.finding
 
 
+@pytest.mark.parametrize(
+    ("means", "verdict", "brief"),
+    [
+        (
+            {"FCOH": 0.8, "FCOH_C": 0.7, "BSODH": 0.5},
+            "holds in part",
+            "FCOH > FCOH_C > BSODH; FCOH_S diverged",
+        ),
+        (
+            {"FCOH": 0.7, "FCOH_C": 0.6, "BSODH": 0.8},
+            "does not hold",
+            "BSODH > FCOH > FCOH_C; FCOH_S diverged",
+        ),
+        ({}, "does not hold", "FCOH, FCOH_C, FCOH_S, BSODH diverged"),
+        ({"FCOH": 0.8, "BSODH": 0.5}, "undecided", "2 of 4 variants have a figure."),
+    ],
+)
+def test_a_variant_that_diverged_in_every_run_decides_like_a_figure(
+    tmp_path: Path, means: dict[str, float], verdict: str, brief: str
+) -> None:
+    study = small_study(tmp_path, name="mnist")
+    for row, mean in means.items():
+        study.add("paper", f"{row}[paper]", 32, 0, 600, **{"mAP[paper]": mean})
+    for row in ("FCOH", "FCOH_C", "FCOH_S", "BSODH") if not means else ("FCOH_S",):
+        study.add("paper", f"{row}[paper]", 32, 0, 300, diverged_rows=300.0)
+    section = EXPERIMENT.show(study)
+    assert (section.verdict, section.brief.split("; the paper")[0]) == (verdict, brief)
+
+
 @pytest.mark.parametrize(("bsodh", "agrees"), [(0.5, True), (0.9, False)])
 def test_the_finding_compares_with_the_paper_s_order(bsodh: float, agrees: bool) -> None:
     values = {"FCOH": 0.8, "FCOH_C": 0.7, "FCOH_S": 0.6, "BSODH": bsodh}

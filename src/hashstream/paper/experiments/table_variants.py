@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -94,7 +94,12 @@ def show(study: Study) -> Section:
         best,
     )
     ours = {one.row: v for one, v in zip(every, values, strict=True) if v and one.settings != "auto"}
-    verdict, brief = _verdict(ours)
+    lost = [
+        one.row
+        for one, value in zip(every, values, strict=True)
+        if one.settings != "auto" and not value and study.divergences(one.label, BITS, stream)
+    ]
+    verdict, brief = _verdict(ours, lost)
     return Section(
         "table-variants",
         "Variants: what class-wise updating and semi-relaxation contribute",
@@ -108,11 +113,17 @@ def show(study: Study) -> Section:
     )
 
 
-def _verdict(values: Mapping[str, Value]) -> tuple[Verdict, str]:
-    if len(values) < len(ORDER):
+def _verdict(values: Mapping[str, Value], lost: Sequence[str]) -> tuple[Verdict, str]:
+    """lost : rows whose runs all diverged. They have no figure, but are no reason to measure more."""
+    if len(values) + len(lost) < len(ORDER):
         return "undecided", f"{len(values)} of {len(ORDER)} variants have a figure."
     ranked = sorted(values, key=lambda row: -values[row].mean)
-    brief = f"{' > '.join(ranked)}; the paper: {' > '.join(ORDER)}."
+    diverged = [f"{', '.join(row for row in ORDER if row in lost)} diverged"] if lost else []
+    brief = "; ".join(
+        [*([" > ".join(ranked)] if ranked else []), *diverged, f"the paper: {' > '.join(ORDER)}."]
+    )
+    if not ranked:
+        return "does not hold", brief
     if ranked == list(ORDER):
         return "holds", brief
     return ("holds in part" if ranked[-1] == "BSODH" or ranked[0] == "FCOH" else "does not hold"), brief
