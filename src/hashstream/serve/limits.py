@@ -38,7 +38,7 @@ class Limits:
     payload_bytes: int = 65_536
     """Characters of one payload as JSON, of a text id or label, and of the texts of a field."""
     text: int = 1000
-    """Characters of an id, a label or a field; longer texts belong into payloads."""
+    """Characters of an id, a label or a field; longer texts belong in payloads."""
     concurrent: int = 64
     """Requests that are worked on at once, over all tables."""
     connections: int = 1024
