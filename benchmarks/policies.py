@@ -236,15 +236,15 @@ def show(world: World, courses: dict[str, Course]) -> None:
     table = Table(title=f"{world.title} ({world.dataset}, {len(world.X):,} rows)", title_justify="left")
     table.add_column("policy", no_wrap=True)
     for head in (
-        "mAP at the\nlast checkpoint",
-        "mean\nover time",
-        "by current functions,\nlast checkpoint",
-        "auto,\nlast checkpoint",
-        "re-encoded codes\nper row",
+        "mAP\nat the\nend",
+        "mAP\nover\ntime",
+        "current\nat the\nend",
+        "auto\nat the\nend",
+        "codes\nencoded\nper row",
         "seconds",
-        "stale\non average",
-        "updates behind\non average",
-        "versions alive\nat the end",
+        "stale,\nmean",
+        "updates\nbehind,\nmean",
+        "versions\nat the\nend",
     ):
         table.add_column(head, justify="right")
     for name, course in courses.items():
