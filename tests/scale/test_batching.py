@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 import threading
 from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any
 
 import numpy as np
 import pytest
@@ -82,14 +83,75 @@ def test_other_arguments_are_other_batches() -> None:
         assert (first.result(30).item(), second.result(30).item()) == (2, 4)
 
 
-def test_batches_have_a_limit_and_a_large_call_goes_alone() -> None:
-    scatter, batcher = Scatter(), Batcher(split, rows=4)
+def test_batches_have_a_limit() -> None:
+    scatter, batcher = Scatter(), Batcher(split, rows=5)
     with ThreadPoolExecutor(8) as pool:
-        futures = start(pool, batcher, scatter, [rows_of(i, n) for i, n in enumerate([1, 2, 2, 9, 1])])
-        for _ in range(4):
+        futures = start(pool, batcher, scatter, [rows_of(i, n) for i, n in enumerate([1, 2, 2, 2, 1])])
+        for _ in range(3):
             scatter.go.release()
-        assert [len(future.result(30)) for future in futures] == [1, 2, 2, 9, 1]
-    assert scatter.batches == [1, 4, 9, 1]
+        assert [len(future.result(30)) for future in futures] == [1, 2, 2, 2, 1]
+    assert scatter.batches == [1, 4, 3]
+
+
+def test_a_large_call_is_sent_alone_and_at_once() -> None:
+    scatter, batcher = Scatter(), Batcher(split, rows=5)
+    with ThreadPoolExecutor(2) as pool:
+        futures = start(pool, batcher, scatter, [rows_of(0)])
+        futures.append(pool.submit(batcher.call, "key", rows_of(1, 3), scatter))
+        assert scatter.begun.acquire(timeout=30)  # while the first is away
+        for _ in range(2):
+            scatter.go.release()
+        assert [len(future.result(30)) for future in futures] == [1, 3]
+
+
+def test_a_call_that_has_waited_too_long_is_sent_alone() -> None:
+    scatter, batcher = Scatter(), Batcher(split)
+    with ThreadPoolExecutor(3) as pool:
+        futures = start(pool, batcher, scatter, [rows_of(0), rows_of(1)])  # the second one is patient
+        futures.append(pool.submit(batcher.call, "key", rows_of(2), scatter, patience=0.01))
+        assert scatter.begun.acquire(timeout=30)  # while the first is away
+        assert (scatter.batches, batcher.waiting("key")) == ([1, 1], 1)
+        for _ in range(3):
+            scatter.go.release()
+        assert [future.result(30).item() for future in futures] == [0, 2, 4]
+
+
+def test_impatient_callers_get_their_own_rows_under_pressure() -> None:
+    """Some withdraw at the moment at which they are taken, or chosen to lead."""
+    batcher = Batcher(split)
+    rng = np.random.default_rng(0)
+    patience = rng.exponential(0.0005, (16, 100))
+
+    def send(rows: np.ndarray) -> np.ndarray:
+        threading.Event().wait(0.0005)
+        return rows * 2
+
+    def caller(i: int) -> None:
+        for j in range(100):
+            found = batcher.call("key", rows_of(1000 * i + j), send, patience=patience[i, j])
+            assert found.tolist() == [[2 * (1000 * i + j)]]
+
+    with ThreadPoolExecutor(16) as pool:
+        list(pool.map(caller, range(16)))
+    assert batcher.waiting("key") == 0
+
+
+def test_an_error_before_a_batch_is_sent_blocks_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+    scatter, batcher = Scatter(), Batcher(split)
+    take, failures = batcher._take, iter([True])
+
+    def no_memory(*arguments: Any) -> None:
+        if next(failures, False):
+            raise MemoryError
+        take(*arguments)
+
+    monkeypatch.setattr(batcher, "_take", no_memory)
+    with ThreadPoolExecutor(1) as pool:
+        with pytest.raises(MemoryError):
+            pool.submit(batcher.call, "key", rows_of(1), scatter).result(30)
+        assert batcher.waiting("key") == 0
+        scatter.go.release()
+        assert pool.submit(batcher.call, "key", rows_of(2), scatter).result(30).item() == 4
 
 
 def test_an_error_reaches_all_of_its_batch_and_no_other() -> None:

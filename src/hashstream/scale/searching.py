@@ -94,7 +94,7 @@ class Searcher:
             )
 
         key = (_text(where), k, rescore, metric, how, asymmetric, offset, tuple(include), partial, timeout)
-        result: ClusterSearchResult = self._through(self._searches, key, Q, send)
+        result: ClusterSearchResult = self._through(self._searches, key, Q, send, limit)
         return result
 
     def search_radius(
@@ -113,7 +113,7 @@ class Searcher:
             return merge_radius(found, include, missing)
 
         key = (_text(where), radius, how, tuple(include), partial, timeout)
-        result: ClusterRadiusResult = self._through(self._radii, key, Q, send)
+        result: ClusterRadiusResult = self._through(self._radii, key, Q, send, limit)
         return result
 
     def _checked(self, Q: Any, compare: Any, include: Include) -> tuple[np.ndarray, str]:
@@ -124,11 +124,13 @@ class Searcher:
             raise ValueError(f"Q must be 2-D, one query per row, not of shape {Q.shape}")
         return Q, self.compare if how == "auto" else how
 
-    def _through(self, batcher: Batcher[Any], key: tuple[Any, ...], Q: np.ndarray, send: Any) -> Any:
+    def _through(
+        self, batcher: Batcher[Any], key: tuple[Any, ...], Q: np.ndarray, send: Any, limit: float
+    ) -> Any:
         full: Hashable = (*key, Q.dtype.str, Q.shape[1])
         if not self._batched or Q.dtype.kind not in "fiub" or not len(Q) or key[0] is None:
             return send(Q)
-        return batcher.call(full, Q, send)
+        return batcher.call(full, Q, send, patience=limit)
 
     def _shared(self, Q: np.ndarray) -> Any:
         return self._members.engine.share(Q, Q.nbytes)
