@@ -4,20 +4,23 @@
 
 The script is the source. `# %%` begins a cell of code, `# %% [markdown]` one of text, which is commented out. A cell
 `# %% [script]` is in the script only, and `# %% [notebook]`, commented out as well, in the notebook only. The script's
-docstring is the first cell. It needs `pip install nbclient ipykernel`.
+docstring is the first cell. It needs `pip install nbclient ipykernel`, and a database for codes_in_pgvector: see there.
+Outputs are compared in the tests: what differs from run to run is printed by the script only.
 """
 
 from __future__ import annotations
 
 import ast
+import os
 import re
 import tempfile
+import textwrap
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 FOLDER = Path(__file__).parent
-SCRIPTS = ("first_search", "drift", "own_method")
+SCRIPTS = ("first_search", "photos", "text_search", "drift", "own_method", "codes_in_pgvector", "serving")
 """Names of the scripts that have a notebook."""
 
 _MARKER = re.compile(r"^# %%(?: \[(\w+)\])?$", re.MULTILINE)
@@ -27,7 +30,7 @@ def cells(script: str) -> list[dict[str, Any]]:
     """The cells of a script's notebook, as nbformat takes them, without outputs."""
     docstring = ast.get_docstring(ast.parse(script)) or ""
     title, _, rest = docstring.partition("\n")
-    usage = re.sub(r"^ *(python .+)$", r"As a script: `\1`", rest.strip(), flags=re.MULTILINE)
+    usage = re.sub(r"(^ *(?:pip|python) .+\n?)+", _commands, rest.strip("\n"), flags=re.MULTILINE)
     found = [_cell("markdown", f"# {title}\n\n{usage}".strip())]
     _, *parts = _MARKER.split(script)
     for kind, text in zip(parts[::2], parts[1::2], strict=True):
@@ -39,6 +42,10 @@ def cells(script: str) -> list[dict[str, Any]]:
     for number, cell in enumerate(found):
         cell["id"] = f"cell-{number}"
     return found
+
+
+def _commands(lines: re.Match[str]) -> str:
+    return f"As a script:\n\n```\n{textwrap.dedent(lines[0]).strip()}\n```\n"
 
 
 def _cell(kind: str, source: str) -> dict[str, Any]:
@@ -71,7 +78,10 @@ def run(notebooks: Iterable[Any], folder: Path) -> None:
         joined.cells += [*one.cells, nbformat.v4.new_code_cell("%reset -f")]
     place = {"metadata": {"path": str(folder)}}
     how = {"timeout": 120, "record_timing": False, "coalesce_streams": True}
-    NotebookClient(joined, resources=place, **how).execute()
+    # As when a notebook is opened in its folder, it can import the modules there.
+    paths = [str(FOLDER), *filter(None, [os.environ.get("PYTHONPATH")])]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(paths)}
+    NotebookClient(joined, resources=place, **how).execute(env=environment)
     for one in notebooks:
         for number, cell in enumerate((cell for cell in one.cells if cell.cell_type == "code"), 1):
             cell.execution_count = number

@@ -8,8 +8,7 @@ each class is left out as a query, or name queries of your own by `--query`. The
 computes the features of all images again, and stores those of new ones only.
 """
 
-from __future__ import annotations
-
+# %%
 import argparse
 import sys
 from collections.abc import Sequence
@@ -23,14 +22,68 @@ import hashstream as hs
 from hashstream import pictures
 from hashstream.datasets import DatasetError
 
+# %% [script]
+parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+parser.add_argument("folder", type=Path, help="images, one sub-folder per class")
+parser.add_argument("--model", type=Path, required=True, help="the network, an ONNX file")
+parser.add_argument("--layer", help="the tensor to take; by default the first output")
+parser.add_argument("--size", type=int, help="side of the images; by default the network's, else 224")
+parser.add_argument("--mean", type=float, nargs=3, default=IMAGENET_MEAN, help="of red, green and blue")
+parser.add_argument("--std", type=float, nargs=3, default=IMAGENET_STD, help="of red, green and blue")
+parser.add_argument("--query", type=Path, nargs="+", default=[], help="images to search for")
+parser.add_argument("--bits", type=int, default=64, help="bits per image")
+parser.add_argument("--neighbours", type=int, default=8, help="images to show per query")
+parser.add_argument("--out", type=Path, default=Path("example-output"), help="folder for table and picture")
+options = parser.parse_args()
+folder, model, out, query = options.folder, options.model, options.out, options.query
+layer, size, mean, std = options.layer, options.size, options.mean, options.std
+bits, neighbours = options.bits, options.neighbours
 
-def thumbnail(path: Path, side: int = 96) -> np.ndarray:
-    """An image as (side, side, 3) uint8, cut to a square, as its camera was held."""
-    with Image.open(path) as stored:
-        upright = ImageOps.exif_transpose(stored).convert("RGB")
-    return np.asarray(ImageOps.fit(upright, (side, side)))
+# %% [markdown]
+# ## Photos and a network
+#
+# The script takes yours. The notebook makes its own, so that it runs anywhere: 40 images of each of five digits as PNG
+# files, in a folder per digit, and an ONNX network that averages squares of 4 x 4 pixels. For photos and a network of
+# your own, set `folder`, `model` and, to take a tensor other than the first output, `layer`; and skip the cell that
+# writes the files.
+
+# %% [notebook]
+# out = Path("example-output")
+# folder, model = out / "digits", out / "squares.onnx"
+# layer, size, mean, std = None, None, IMAGENET_MEAN, IMAGENET_STD  # None: the first output, the network's own size
+# query = []  # paths of images to search for; if there are none, one of each class
+# bits, neighbours = 64, 8
+
+# %% [notebook]
+# import onnx
+# from onnx import TensorProto, helper
+# from sklearn.datasets import load_digits
+#
+# X, y = load_digits(return_X_y=True)
+# for digit in (1, 4, 7, 8, 9):
+#     (folder / str(digit)).mkdir(parents=True, exist_ok=True)
+#     for number, pixels in enumerate(X[y == digit][:40]):
+#         grey = Image.fromarray((255 - pixels.reshape(8, 8) * 15).astype(np.uint8))
+#         grey.resize((96, 96), Image.Resampling.NEAREST).save(folder / str(digit) / f"{number:02}.png")
+# graph = helper.make_graph(
+#     [
+#         helper.make_node("AveragePool", ["image"], ["squares"], kernel_shape=[4, 4], strides=[4, 4]),
+#         helper.make_node("Flatten", ["squares"], ["features"]),
+#     ],
+#     "squares",
+#     [helper.make_tensor_value_info("image", TensorProto.FLOAT, ("n", 3, 32, 32))],
+#     [helper.make_tensor_value_info("features", TensorProto.FLOAT, ("n", 192))],
+# )
+# onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=9), model)
+
+# %% [markdown]
+# ## Features
+#
+# `image_features` runs all images through the network. Unless you name queries, the last image of each class is one,
+# and is not stored.
 
 
+# %%
 def held_out(labels: np.ndarray) -> np.ndarray:
     """The number of the last row of each class that has at least three."""
     rows = (np.flatnonzero(labels == label) for label in np.unique(labels))
@@ -50,70 +103,81 @@ def features_of(
     return network(np.stack(pixels))
 
 
-def main(arguments: Sequence[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("folder", type=Path, help="images, one sub-folder per class")
-    parser.add_argument("--model", type=Path, required=True, help="the network, an ONNX file")
-    parser.add_argument("--layer", help="the tensor to take; by default the first output")
-    parser.add_argument("--size", type=int, help="side of the images; by default the network's, else 224")
-    parser.add_argument("--mean", type=float, nargs=3, default=IMAGENET_MEAN, help="of red, green and blue")
-    parser.add_argument("--std", type=float, nargs=3, default=IMAGENET_STD, help="of red, green and blue")
-    parser.add_argument("--query", type=Path, nargs="+", default=[], help="images to search for")
-    parser.add_argument("--bits", type=int, default=64, help="bits per image")
-    parser.add_argument("--neighbours", type=int, default=8, help="images to show per query")
-    parser.add_argument(
-        "--out", type=Path, default=Path("example-output"), help="folder for table and picture"
-    )
-    options = parser.parse_args(arguments)
-    options.out.mkdir(parents=True, exist_ok=True)
-    how = {"layer": options.layer, "size": options.size, "mean": options.mean, "std": options.std}
-    try:
-        made = image_features(options.folder, options.model, options.out / "features.npz", **how)
-        with np.load(made.path) as stored:
-            X, y, files, classes = (stored[name] for name in ("x", "y", "files", "classes"))
-        labels = classes[y]
-        if options.query:
-            network = Network(options.model, layer=options.layer, size=options.size)
-            Q, asked = features_of(options.query, network, options.mean, options.std), options.query
-            wanted = np.array([path.parent.name for path in asked])
-            rows = np.arange(len(X))
-        else:
-            queries = held_out(y)
-            if not len(queries):
-                parser.exit(2, "no class has three images: name queries by --query\n")
-            Q, asked, wanted = X[queries], [options.folder / files[row] for row in queries], labels[queries]
-            rows = np.setdiff1d(np.arange(len(X)), queries)
-    except DatasetError as error:
-        parser.exit(2, f"{error}\n")
+def read() -> tuple[tuple[np.ndarray, ...], tuple[np.ndarray, ...]]:
+    """Features, paths and labels, of the images to store and of the queries."""
+    out.mkdir(parents=True, exist_ok=True)
+    how = {"layer": layer, "size": size, "mean": mean, "std": std}
+    made = image_features(folder, model, out / "features.npz", **how)
     for file, why in made.skipped:
         print(f"skipped {file}: {why}", file=sys.stderr)
-
-    folder = options.out / "table"
-    hasher = None if hs.HashTable.exists(folder) else hs.PosteriorHash(n_bits=options.bits, random_state=0)
-    with hs.HashTable.open(folder, hasher=hasher) as table:
-        rows = np.array([row for row in rows if files[row] not in table], np.intp)
-        rows = np.random.default_rng(0).permutation(rows)  # as a stream has them: not class after class
-        for start in range(0, len(rows), 100):
-            batch = rows[start : start + 100]
-            table.ingest(files[batch].tolist(), X[batch], labels[batch].tolist())
-        table.refresh()
-        hits = table.search(Q, k=min(options.neighbours, len(table)), include=("labels",))
-        print(f"{len(table):,} images in {folder}, {len(rows):,} of them new; {X.shape[1]} features each")
-    found = np.array(hits.labels, dtype=object)
-    for path, ids, names in zip(asked, hits.ids, found, strict=True):
-        print(f"{path}: {', '.join(f'{one} ({name})' for one, name in zip(ids[:3], names, strict=False))}")
-    figure = pictures.neighbour_grid(
-        np.stack([thumbnail(path) for path in asked]),
-        wanted,
-        np.stack([[thumbnail(options.folder / one) for one in ids] for ids in hits.ids]),
-        found,
-        hits.distances,
-        title="Photos that are nearest to photos",
-        subtitle=f"{options.bits} bits per image, learned from the names of the folders. Dashed: another class.",
-    )
-    figure.savefig(options.out / "photos.png", dpi=110, bbox_inches="tight")
-    print(f"picture: {options.out / 'photos.png'}")
+    with np.load(made.path) as stored:
+        X, y, files, classes = (stored[name] for name in ("x", "y", "files", "classes"))
+    labels = classes[y]
+    if query:
+        Q = features_of(query, Network(model, layer=layer, size=size), mean, std)
+        return (X, files, labels), (Q, np.array(query), np.array([path.parent.name for path in query]))
+    last = held_out(y)
+    if not len(last):
+        raise DatasetError("no class has three images: name queries by --query")
+    kept = np.setdiff1d(np.arange(len(X)), last)
+    asked = np.array([folder / file for file in files[last]])
+    return (X[kept], files[kept], labels[kept]), (X[last], asked, labels[last])
 
 
-if __name__ == "__main__":
-    main()
+# %% [script]
+try:
+    (X, files, labels), (Q, asked, wanted) = read()
+except DatasetError as error:
+    parser.exit(2, f"{error}\n")
+
+# %% [notebook]
+# (X, files, labels), (Q, asked, wanted) = read()
+
+# %% [markdown]
+# ## A table of them
+#
+# The id of an image is its path below the folder, its label the name of its sub-folder. Images that are in the table
+# already, from an earlier run, are not stored again.
+
+# %%
+place = out / "table"
+hasher = None if hs.HashTable.exists(place) else hs.PosteriorHash(n_bits=bits, random_state=0)
+with hs.HashTable.open(place, hasher=hasher) as table:
+    new = np.array([row for row, file in enumerate(files) if file not in table], np.intp)
+    new = np.random.default_rng(0).permutation(new)  # as a stream has them: not class after class
+    for start in range(0, len(new), 100):
+        batch = new[start : start + 100]
+        table.ingest(files[batch].tolist(), X[batch], labels[batch].tolist())
+    table.refresh()
+    hits = table.search(Q, k=min(neighbours, len(table)), include=("labels",))
+    print(f"{len(table):,} images in {place}, {len(new):,} of them new; {X.shape[1]} features each")
+found = np.array(hits.labels, dtype=object)
+
+# %% [script]
+for path, ids, names in zip(asked, hits.ids, found, strict=True):
+    print(f"{path}: {', '.join(f'{one} ({name})' for one, name in zip(ids[:3], names, strict=False))}")
+
+
+# %%
+def thumbnail(path: Path, side: int = 96) -> np.ndarray:
+    """An image as (side, side, 3) uint8, cut to a square, as its camera was held."""
+    with Image.open(path) as stored:
+        upright = ImageOps.exif_transpose(stored).convert("RGB")
+    return np.asarray(ImageOps.fit(upright, (side, side)))
+
+
+figure = pictures.neighbour_grid(
+    np.stack([thumbnail(path) for path in asked]),
+    wanted,
+    np.stack([[thumbnail(folder / one) for one in ids] for ids in hits.ids]),
+    found,
+    hits.distances,
+    title="Photos that are nearest to photos",
+    subtitle=f"{bits} bits per image, learned from the names of the folders. Dashed: another class.",
+)
+figure.savefig(out / "photos.png", dpi=110, bbox_inches="tight")
+print(f"picture: {out / 'photos.png'}")
+
+# %% [notebook]
+# import IPython
+# IPython.display.Image(out / "photos.png")

@@ -25,7 +25,7 @@ LONGEST = (
     "scale/test_cluster_demo.py::test_the_story",
     "test_cli_train.py::test_on_ray",
     "test_cli_paper.py::test_everything_at_once",
-    "test_examples.py::test_notebooks_are_those_of_the_scripts",
+    "test_examples.py::test_notebooks_print_what_a_run_prints",
 )
 
 

