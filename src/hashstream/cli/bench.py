@@ -141,6 +141,7 @@ def bench(
         results = evaluate.Results(out / "results.csv")
         results.check_data(data.dataset, data.fingerprint)
         jobs = evaluate.jobs(chosen, bits=lengths, runs=runs, settings=given)
+        evaluate.check_sources(jobs, results)
         todo = evaluate.unfinished(jobs, data.dataset, points, results, protocol=asked, ties=rule)
         say(f"{len(jobs) - len(todo)} of {len(jobs)} measurements are already in {results.path}.")
         if todo:

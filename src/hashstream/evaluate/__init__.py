@@ -2,7 +2,16 @@
 
 from hashstream.evaluate import protocols
 from hashstream.evaluate.auc import auc
-from hashstream.evaluate.bench import Job, WorkerError, jobs, measure, pending, run, unfinished
+from hashstream.evaluate.bench import (
+    Job,
+    WorkerError,
+    check_sources,
+    jobs,
+    measure,
+    pending,
+    run,
+    unfinished,
+)
 from hashstream.evaluate.code_statistics import CodeStatistics, code_statistics
 from hashstream.evaluate.comparison import Comparison, compare
 from hashstream.evaluate.progress import JobProgress, watch_jobs
@@ -29,6 +38,7 @@ __all__ = [
     "WorkerError",
     "auc",
     "average_precision",
+    "check_sources",
     "code_statistics",
     "compare",
     "jobs",

@@ -23,10 +23,30 @@ from hashstream.evaluate.progress import JobProgress, Progress, watched
 from hashstream.evaluate.protocols import Checkpoint, Paper, PreparedDataset, Protocol, metric_row
 from hashstream.evaluate.results import DIVERGED, Results
 from hashstream.evaluate.scores import Ties
+from hashstream.evaluate.sources import source_digests
 from hashstream.evaluate.workers import JobEnd, WorkerError, run_in_workers
 from hashstream.hashers import DivergenceError
 
-__all__ = ["Job", "JobProgress", "WorkerError", "jobs", "measure", "pending", "run", "unfinished"]
+__all__ = [
+    "Job",
+    "JobProgress",
+    "WorkerError",
+    "check_sources",
+    "jobs",
+    "measure",
+    "pending",
+    "run",
+    "unfinished",
+]
+
+
+def check_sources(jobs: Sequence[Job], results: Results) -> None:
+    """Raise ValueError if the results have rows of a method of the user's own whose source has changed since."""
+    results.check_sources(_digests(jobs))
+
+
+def _digests(jobs: Sequence[Job]) -> dict[str, str]:
+    return source_digests({job.name: job.method for job in jobs}.items())
 
 
 def pending(
@@ -80,6 +100,7 @@ def measure(
     if not missing:
         return
     results.mark_data(data.dataset, data.fingerprint)
+    results.mark_sources(_digests([job]))
     columns, learned = job.columns(data.dataset, protocol.name), 0
 
     def count(rows: int) -> None:
@@ -124,9 +145,10 @@ def run(
         hashstream[cli]); a function is called with each `JobProgress`, in the calling thread.
 
     Only this process writes results: ValueError if another one is writing the same file, or if the file has figures of
-    other data with the same name. A hasher that diverges (DivergenceError) is a fact about its settings, recorded in
-    the results, and the other jobs continue. They also continue if a worker is killed; WorkerError is then raised at
-    the end and names the lost jobs. Any other exception in a job is raised at once, with a note that names the job.
+    other data with the same name, or of a class of the user's own whose source has changed since. A hasher that
+    diverges (DivergenceError) is a fact about its settings, recorded in the results, and the other jobs continue. They
+    also continue if a worker is killed; WorkerError is then raised at the end and names the lost jobs. Any other
+    exception in a job is raised at once, with a note that names the job.
     """
     protocol = protocol or Paper()
     usual = protocol.points(data)
@@ -138,6 +160,7 @@ def run(
     if workers < 1:
         raise ValueError(f"workers is {workers}: it has to be 1 or more")
     results.check_data(data.dataset, data.fingerprint)
+    check_sources(jobs, results)
     todo = unfinished(jobs, data.dataset, points, results, protocol=protocol, ties=ties)
     with ExitStack() as stack:
         rows = sum(missing[-1] for _, missing in todo)
@@ -148,6 +171,7 @@ def run(
             return
         stack.enter_context(results.writing())
         results.mark_data(data.dataset, data.fingerprint)
+        results.mark_sources(_digests(jobs))
         # Asked again: with the lock, what another process has written is known.
         todo = unfinished(jobs, data.dataset, points, results, protocol=protocol, ties=ties)
         left = {id(job) for job, _ in todo}

@@ -32,7 +32,7 @@ class Results:
     One process at a time appends rows, after reading those of others.
 
     results.datasets.json, next to it, has a fingerprint of each data set, so that figures of another file with the same
-    name are not confused with them.
+    name are not confused with them; results.methods.json has one of the source of each method of the user's own.
 
     It is CSV rather than a database because the file is the published result: people read, diff and commit it.
     """
@@ -101,7 +101,7 @@ class Results:
         fingerprint: of the current data, `PreparedDataset.fingerprint`.
         """
         name = plain_name(dataset)
-        known = {found for each, found in self._fingerprints().items() if plain_name(each) == name}
+        known = {found for each, found in self._noted("datasets").items() if plain_name(each) == name}
         if known - {fingerprint}:
             raise ValueError(
                 f"{self.path} has figures of another {name}: the same name, but other vectors or labels. Use "
@@ -112,26 +112,53 @@ class Results:
         """`check_data`, and store the fingerprint if there is none for this name yet."""
         with self.writing():
             self.check_data(dataset, fingerprint)
-            known = self._fingerprints()
-            if dataset not in known:
-                text = json.dumps({**known, dataset: fingerprint}, indent=1, sort_keys=True)
-                with atomic_path(self._fingerprint_file) as part:
-                    part.write_text(f"{text}\n")
+            self._note("datasets", {dataset: fingerprint})
 
-    @property
-    def _fingerprint_file(self) -> Path:
-        return self.path.with_name(f"{self.path.stem}.datasets.json")
+    def check_sources(self, digests: Mapping[str, str]) -> None:
+        """Raise ValueError if the file has rows of a method whose source was another then.
 
-    def _fingerprints(self) -> dict[str, str]:
-        path = self._fingerprint_file
+        digests: method -> digest of its current source (`sources.source_digests`).
+        """
+        known, measured = self._noted("methods"), {row["method"].partition("(")[0] for row in self.rows}
+        changed = [
+            name for name, digest in digests.items() if name in measured and known.get(name, digest) != digest
+        ]
+        if changed:
+            raise ValueError(
+                f"{self.path} has figures of an earlier {changed[0]}: its source has changed since they were measured. "
+                "Use another folder, give the class another name, or delete its rows there and its line in "
+                f"{self._notes('methods').name}"
+            )
+
+    def mark_sources(self, digests: Mapping[str, str]) -> None:
+        """`check_sources`, and store the digests."""
+        if digests:
+            with self.writing():
+                self.check_sources(digests)
+                self._note("methods", digests)
+
+    def _notes(self, kind: str) -> Path:
+        return self.path.with_name(f"{self.path.stem}.{kind}.json")
+
+    def _noted(self, kind: str) -> dict[str, str]:
+        """Name -> fingerprint, of data sets or methods."""
+        path = self._notes(kind)
         if not path.exists():
             return {}
         try:
             return {str(name): str(value) for name, value in json.loads(path.read_text()).items()}
         except (ValueError, AttributeError):
             raise ValueError(
-                f"{path} is not valid: it has to be a JSON object with a fingerprint for each data set"
+                f"{path} is not valid: it has to be a JSON object with a fingerprint for each of the {kind}"
             ) from None
+
+    def _note(self, kind: str, new: Mapping[str, str]) -> None:
+        """Store fingerprints."""
+        known = self._noted(kind)
+        if known | dict(new) != known:
+            text = json.dumps(known | dict(new), indent=1, sort_keys=True)
+            with atomic_path(self._notes(kind)) as part:
+                part.write_text(f"{text}\n")
 
     @staticmethod
     def _key(row: Mapping[str, Any]) -> tuple[Any, ...]:

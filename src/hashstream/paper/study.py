@@ -174,6 +174,7 @@ class Study:
     ) -> None:
         """Run the jobs that have a checkpoint left to measure. `what` is the title of the progress bar."""
         protocol, points = protocol or Paper(), list(checkpoints or self.checkpoints)
+        evaluate.check_sources(jobs, self.results)
         missing = [
             (job, left[-1])
             for job in jobs
