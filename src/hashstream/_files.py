@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import socket
@@ -12,7 +13,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-__all__ = ["atomic_path", "lock", "lock_holder", "write_holder"]
+__all__ = ["atomic_path", "lock", "lock_holder", "write_file", "write_holder"]
 
 
 @contextmanager
@@ -32,6 +33,23 @@ def atomic_path(path: Path) -> Iterator[Path]:
         part.replace(path)
     finally:
         part.unlink(missing_ok=True)
+
+
+def write_file(path: Path, raw: bytes) -> None:
+    """Write `raw` to `path`, whole or not at all, and wait until it is on the disk. An OSError names `path`."""
+    if path.is_dir():
+        raise IsADirectoryError(f"{path} is a folder: give the path of a file")
+    if not path.parent.exists():
+        raise FileNotFoundError(f"{path} cannot be written: there is no folder {path.parent}")
+    if not path.parent.is_dir():
+        raise NotADirectoryError(f"{path} cannot be written: {path.parent} is not a folder")
+    try:
+        with atomic_path(path) as part, part.open("xb") as file:
+            file.write(raw)
+            file.flush()
+            os.fsync(file.fileno())
+    except OSError as error:  # which would name the temporary file
+        raise OSError(error.errno or errno.EIO, error.strerror or str(error), str(path)) from error
 
 
 if sys.platform == "win32":

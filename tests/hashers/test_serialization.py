@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import re
 
 import numpy as np
 import pandas as pd
 import pytest
 from safetensors.numpy import load as read_tensors
 from safetensors.numpy import save as write_tensors
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 
 import hashstream as hs
 from hashstream.checks import class_stream, state_of
@@ -181,3 +184,36 @@ def test_equal_hashers_have_equal_bytes() -> None:
     assert len(written) == 1
     loaded = from_bytes(written.pop(), "a model")
     assert np.array_equal(loaded.transform(X), hs.RidgeHash(8, random_state=0).fit(X, y).transform(X))
+
+
+@pytest.mark.parametrize("write", [hs.save, hs.export_onnx])
+def test_what_is_not_a_hasher_is_refused_in_a_sentence(write, tmp_path) -> None:
+    pytest.importorskip("onnx", reason="the extra hashstream[onnx] is not installed")
+    pipeline = make_pipeline(StandardScaler(), hs.LSH(8))
+    for given, says in (
+        (3, r"hasher must be an OnlineHasher such as FCOH\(n_bits=64\), not 3"),
+        (hs.FCOH, r"not the class FCOH: give a hasher made by FCOH\(\.\.\.\)"),
+        (pipeline, r"not a Pipeline: give its last step, pipeline\[-1\]; the steps before it are not"),
+    ):
+        with pytest.raises(TypeError, match=says):
+            write(given, tmp_path / "model")
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("write", [hs.save, hs.export_onnx])
+def test_a_path_that_cannot_be_written_is_named(write, tmp_path) -> None:
+    pytest.importorskip("onnx", reason="the extra hashstream[onnx] is not installed")
+    hasher = hs.LSH(8, random_state=0).fit(class_stream()[0])
+    (tmp_path / "full").mkdir()
+    (tmp_path / "file").touch()
+    long = "n" * 240  # the temporary name is longer than a file's name may be
+    for path, kind, says in (
+        (tmp_path / "full", IsADirectoryError, f"{tmp_path / 'full'} is a folder: give the path of a file"),
+        (tmp_path / "none" / "model", FileNotFoundError, f"there is no folder {tmp_path / 'none'}"),
+        (tmp_path / "file" / "model", NotADirectoryError, f"{tmp_path / 'file'} is not a folder"),
+        (tmp_path / long, OSError, f"{tmp_path / long}'"),
+    ):
+        with pytest.raises(kind, match=re.escape(says)) as raised:
+            write(hasher, path)
+        assert ".part" not in str(raised.value)
+    assert sorted(one.name for one in tmp_path.iterdir()) == ["file", "full"]

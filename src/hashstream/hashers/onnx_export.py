@@ -16,13 +16,14 @@ from typing import Any
 import numpy as np
 
 from hashstream._extras import require
-from hashstream._files import atomic_path
+from hashstream._files import write_file
 from hashstream.hashers import posterior_steps as steps
 from hashstream.hashers.base import OnlineHasher
 from hashstream.hashers.features import CenterUnit, FeatureMap, RBFAnchors
 from hashstream.hashers.gaussian_map import GaussianMap
 from hashstream.hashers.posterior import PosteriorHash
 from hashstream.hashers.posterior_functions import Functions
+from hashstream.hashers.serialization import check_given
 from hashstream.hashers.sketch import SketchingHasher
 from hashstream.versions import __version__
 
@@ -49,6 +50,7 @@ def export_onnx(hasher: OnlineHasher, path: str | os.PathLike[str]) -> None:
     >>> np.array_equal(codes, hasher.transform(X))
     True
     """
+    check_given(hasher, "exported")
     onnx = require("onnx", "onnx")
     encoder = hasher.encoder()
     graph = _Graph(np.dtype(encoder.dtype))
@@ -83,10 +85,7 @@ def export_onnx(hasher: OnlineHasher, path: str | os.PathLike[str]) -> None:
     card = {"method": type(hasher).__name__, "version": encoder.version, "n_bits": encoder.n_bits}
     onnx.helper.set_model_props(written, {name: str(value) for name, value in card.items()})
     onnx.checker.check_model(written, full_check=True)
-    with atomic_path(Path(path)) as part, part.open("xb") as file:
-        file.write(written.SerializeToString())
-        file.flush()
-        os.fsync(file.fileno())
+    write_file(Path(path), written.SerializeToString())
 
 
 class _Graph:

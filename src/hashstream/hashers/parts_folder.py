@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from hashstream._files import atomic_path
+from hashstream._files import write_file
 from hashstream.hashers.errors import FormatError
 from hashstream.hashers.labels import as_labels
 from hashstream.hashers.serialization import from_bytes
@@ -60,10 +60,7 @@ def is_kept(file: Path, name: str) -> bool:
 def keep(file: Path, raw: bytes) -> None:
     """Write a learner, completely or not at all."""
     file.parent.mkdir(parents=True, exist_ok=True)
-    with atomic_path(file) as new, new.open("xb") as handle:
-        handle.write(raw)
-        handle.flush()
-        os.fsync(handle.fileno())
+    write_file(file, raw)
 
 
 def fingerprint(part: Any) -> str | None:

@@ -23,7 +23,7 @@ from safetensors import SafetensorError
 from safetensors.numpy import load as read_tensors
 from safetensors.numpy import save as write_tensors
 
-from hashstream._files import atomic_path
+from hashstream._files import write_file
 from hashstream.hashers.base import OnlineHasher, state
 from hashstream.hashers.encoder import Encoder
 from hashstream.hashers.errors import FormatError
@@ -37,6 +37,7 @@ from hashstream.hashers.state_fields import Sizes
 from hashstream.versions import library_versions
 
 __all__ = [
+    "check_given",
     "encoder_digest",
     "encoder_from_bytes",
     "encoder_to_bytes",
@@ -60,11 +61,20 @@ def save(hasher: OnlineHasher, path: str | os.PathLike[str]) -> None:
     generators. Anything else is a TypeError that names it. ValueError where parameters or state are not as the method
     declares them: nothing is saved that `load` would refuse.
     """
-    raw = to_bytes(hasher)
-    with atomic_path(Path(path)) as part, part.open("xb") as file:
-        file.write(raw)
-        file.flush()
-        os.fsync(file.fileno())
+    check_given(hasher, "saved")
+    write_file(Path(path), to_bytes(hasher))
+
+
+def check_given(hasher: Any, done: str) -> None:
+    """Raise TypeError unless `hasher` is one. done : what a hasher is here, as "saved"."""
+    if isinstance(hasher, OnlineHasher):
+        return
+    found, name = repr(hasher)[:80], type(hasher).__name__
+    if isinstance(hasher, type):
+        found = f"the class {hasher.__name__}: give a hasher made by {hasher.__name__}(...)"
+    elif hasattr(hasher, "steps"):
+        found = f"a {name}: give its last step, pipeline[-1]; the steps before it are not {done}"
+    raise TypeError(f"hasher must be an OnlineHasher such as FCOH(n_bits=64), not {found}")
 
 
 def to_bytes(hasher: OnlineHasher) -> bytes:
