@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 from tests.scale.local_engine import LocalEngine
 from tests.scale.pairs import X, Y, hasher_of
+from typer.testing import CliRunner
 
-from hashstream import FCOH, RidgeHash
-from hashstream.scale import Cluster, ClusterError
+from hashstream import FCOH, HashTable, OnlineHasher, RidgeHash, cli, save
+from hashstream.scale import Cluster, ClusterError, creating
 from hashstream.table import TableError
 from hashstream.table.errors import Closed
 
@@ -88,3 +89,52 @@ def test_what_cannot_change_is_asked_for_once(tmp_path: Path) -> None:
         for call in (lambda: cluster.n_features, lambda: cluster.dtype, lambda: cluster.id_kind):
             with pytest.raises(Closed):
                 call()
+
+
+OTHERS = [RidgeHash(n_bits=32, random_state=0), FCOH(n_bits=32, random_state=7)]
+
+
+@pytest.mark.parametrize("other", OTHERS, ids=["another method", "another seed"])
+def test_the_call_that_created_a_cluster_still_opens_it(folder: Path, other: OnlineHasher) -> None:
+    """After functions were adopted; so it does a copy. Another hasher is refused as ever."""
+    other = other.copy()
+    for start in range(0, 200, 10):
+        other.partial_fit(X[start : start + 10], Y[start : start + 10])
+    with Cluster.open(folder, engine=LocalEngine()) as cluster:
+        cluster.adopt(other)
+        cluster.snapshot(folder.parent / "copy")
+        cluster.export(folder.parent / "exported", features=True)
+    Cluster.restore(folder.parent / "copy", folder.parent / "restored")
+    for one in (folder, folder.parent / "restored"):
+        for given in (
+            hasher_of("FCOH"),
+            type(other)(n_bits=32, random_state=other.get_params()["random_state"]),
+        ):
+            with Cluster.open(one, given, engine=LocalEngine()) as cluster:
+                assert type(cluster.hasher) is type(other)
+                cluster.ingest([30], X[30:31], Y[30:31])
+        with pytest.raises(TableError, match="was created with FCOH, not with LSH"):
+            Cluster.open(one, hasher_of("LSH"), engine=LocalEngine())
+    HashTable.restore(folder.parent / "exported", folder.parent / "table").close()
+    HashTable.open(folder.parent / "table", hasher_of("FCOH")).close()
+
+
+def test_the_command_that_created_a_cluster_may_be_given_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(creating, "RayEngine", lambda address: LocalEngine())
+    create = ("cluster", "create", tmp_path / "c", "--shards", 2, "--bits", 32, "--method", "FCOH")
+    assert said(create).endswith("an empty cluster, 2 shards, FCOH, 32 bits.")
+    model = tmp_path / "model.safetensors"
+    save(RidgeHash(n_bits=32, random_state=0).partial_fit(X[:100], Y[:100]), model)
+    adopt = ("cluster", "adopt", tmp_path / "c", model)
+    assert said(adopt).endswith("The method is now RidgeHash; it was FCOH.")
+    assert "method" not in said(adopt)
+    assert said(create).endswith("an empty cluster, 2 shards, RidgeHash, 32 bits.")
+    assert "was created with FCOH, not with LSH" in said((*create[:-1], "LSH"), code=2)
+
+
+def said(arguments: tuple[Any, ...], code: int = 0) -> str:
+    result = CliRunner().invoke(cli.app, list(map(str, arguments)), env={"COLUMNS": "300"})
+    assert result.exit_code == code, (result.output, result.exception)
+    return " ".join(result.output.split())

@@ -237,3 +237,73 @@ def test_functions_that_the_policy_cannot_re_encode_by_are_refused() -> None:
         with pytest.raises(ValueError, match="Partial re-encodes single bits"):
             table.adopt(elsewhere(hs.PosteriorHash))
         assert table.digest() == before
+
+
+def later(learner: Any, table: HashTable) -> Any:
+    """A copy of later version than the functions of a table."""
+    learner = learner.copy()
+    learner.version_ = table.hasher.version_ + 1
+    return learner
+
+
+OTHERS = [elsewhere(hs.PosteriorHash), hs.RidgeHash(n_bits=8, random_state=7).partial_fit(MORE, LABELS)]
+
+
+@pytest.mark.parametrize("other", OTHERS, ids=["another method", "another seed"])
+def test_the_call_that_created_a_table_still_opens_it(tmp_path: Path, other: Any) -> None:
+    """Also its copies; another hasher is refused as ever, and what was adopted is no other."""
+    with HashTable.open(tmp_path / "t", hasher(), policy="never") as table:
+        table.ingest(range(60), X[:60], Y[:60])
+        assert type(table.created_with) is hs.RidgeHash
+        other = later(other, table)
+        table.adopt(other)
+        table.ingest([60], X[60:61], Y[60:61])
+        table.adopt(other.partial_fit(MORE[:20], LABELS[:20]))
+        assert table.created_with.get_params() == hasher().get_params()
+        table.snapshot(tmp_path / "snapshot")
+        table.remove([3])
+        table.compact()
+        table.snapshot(tmp_path / "compacted")
+        table.export(tmp_path / "exported")
+    HashTable.restore(tmp_path / "exported", tmp_path / "restored").close()
+    for name in ("t", "snapshot", "compacted", "restored"):
+        for given in (hasher(), type(other)(**other.get_params(deep=False))):
+            with HashTable.open(tmp_path / name, given, mode="read") as table:
+                assert type(table.hasher) is type(other)
+            with HashTable.open(tmp_path / name, given) as table:
+                assert type(table.created_with) is hs.RidgeHash
+                assert table.created_with.random_state == 0
+                assert not hasattr(table.created_with, "n_seen_")
+                assert table.check()
+        for wrong in (hs.RidgeHash(n_bits=8, random_state=3), hs.FCOH(n_bits=8, random_state=0)):
+            with pytest.raises(TableError, match=r"was created with (RidgeHash|random_state=0), not with"):
+                HashTable.open(tmp_path / name, wrong)
+
+
+def test_a_copy_from_memory_is_opened_by_the_call_that_created_it(tmp_path: Path) -> None:
+    with HashTable.open(None, hasher(), policy="never") as table:
+        table.ingest(range(60), X[:60], Y[:60])
+        table.adopt(later(elsewhere(hs.PosteriorHash), table))
+        table.snapshot(tmp_path / "t")
+    with HashTable.open(tmp_path / "t", hasher()) as table:
+        assert type(table.hasher) is hs.PosteriorHash
+        table.export(tmp_path / "e")
+        assert (tmp_path / "e" / "created.safetensors").exists()
+
+
+def test_a_reader_that_follows_knows_what_the_table_was_created_with(tmp_path: Path) -> None:
+    with HashTable.open(tmp_path / "t", hasher(), policy="never") as table:
+        table.ingest(range(60), X[:60], Y[:60])
+        with HashTable.open(tmp_path / "t", mode="read") as reader:
+            table.adopt(later(elsewhere(hs.PosteriorHash), table))
+            reader.reload()
+            assert type(reader.hasher) is hs.PosteriorHash
+            assert type(reader.created_with) is hs.RidgeHash
+
+
+def test_functions_of_the_same_parameters_leave_nothing_to_remember(tmp_path: Path) -> None:
+    with HashTable.open(tmp_path / "t", hasher()) as table:
+        table.ingest(range(60), X[:60], Y[:60])
+        table.adopt(elsewhere())
+        table.export(tmp_path / "e")
+    assert not (tmp_path / "e" / "created.safetensors").exists()

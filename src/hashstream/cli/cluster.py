@@ -120,9 +120,9 @@ def create(
             durability=None if durability is None else durability.value,
             index=None if index is None else index.value,
         ) as cluster:
-            n = len(cluster)
+            n, current = len(cluster), type(cluster.hasher).__name__  # another one after `adopt`
             what = f"a cluster of {n:,} items" if n else "an empty cluster"
-            say(f"{folder}: {what}, {shards} shards, {name}, {bits} bits.")
+            say(f"{folder}: {what}, {shards} shards, {current}, {bits} bits.")
 
 
 cluster_app.command(
@@ -184,11 +184,13 @@ def adopt(
             raise ValueError(f"there is no file {model}")
         hasher = load(model)
         with opened_cluster(folder, address) as cluster:
-            start = time.perf_counter()
+            start, before = time.perf_counter(), type(cluster.hasher).__name__
             with stopping() as stopped, work_bar() as bar:
                 cluster.adopt(hasher, 0)
                 said = refreshed_cluster(cluster, budget, bar, stopped)
-            say(f"{said}, after {seconds(time.perf_counter() - start)}.")
+            changed = before != type(hasher).__name__
+            method = f" The method is now {type(hasher).__name__}; it was {before}." if changed else ""
+            say(f"{said}, after {seconds(time.perf_counter() - start)}.{method}")
             if number := stopped():
                 fail("stopped. The same command continues.", code=128 + number)
 

@@ -17,7 +17,7 @@ from hashstream.scale.errors import ClusterError
 from hashstream.scale.holding import hold
 from hashstream.scale.members import Members
 from hashstream.table import HashTable
-from hashstream.table.opening import check_same_hasher
+from hashstream.table.created import check_same_hasher
 from hashstream.table.state.columns import field_kinds
 
 __all__ = ["config_of", "create", "start"]
@@ -115,8 +115,10 @@ def create(folder: Path, config: Config, hasher: OnlineHasher | None, members: M
     """
     if config.created:
         if hasher is not None:
-            held = from_bytes(members.learn("hasher"), "the learner's hasher")
-            check_same_hasher(folder, hasher, held)
+            created, current = (
+                from_bytes(one, "the learner's hasher") for one in members.learn("parameters")
+            )
+            check_same_hasher(folder, hasher, created, current)
         return config
     if hasher is None:
         raise ClusterError(f"{folder} was not created completely: open it once more with hasher=")

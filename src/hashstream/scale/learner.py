@@ -21,7 +21,7 @@ from hashstream.scale.engine import Remote
 from hashstream.scale.errors import ClusterError, ShardMissing
 from hashstream.scale.models import Models, Publication
 from hashstream.scale.shard import label_stored, once, open_patiently
-from hashstream.table.opening import check_same_hasher
+from hashstream.table.created import check_same_hasher, unlearned
 from hashstream.table.policies import Never
 from hashstream.table.state.ids import kind_of
 from hashstream.table.stats import TableStats
@@ -54,7 +54,9 @@ class Learner(Remote):
     path : of the cluster. publish_every : batches that are learned between two publications.
     """
 
-    reads = frozenset({"held", "sequences", "hasher", "model", "published", "stats", "check", "pid"})
+    reads = frozenset(
+        {"held", "sequences", "hasher", "parameters", "model", "published", "stats", "check", "pid"}
+    )
 
     def __init__(self, path: str, publish_every: int) -> None:
         self._path, self._publish_every = Path(path), publish_every
@@ -71,7 +73,8 @@ class Learner(Remote):
             self._folder.mkdir(parents=True, exist_ok=True)
             settings = {**settings, "policy": Never()}
             HashTable.open(self._folder, from_bytes(raw, "the hasher"), **settings).close()
-        check_same_hasher(self._path, from_bytes(raw, "the hasher"), self.table.hasher)  # its lock first
+        table = self.table  # its lock first
+        check_same_hasher(self._path, from_bytes(raw, "the hasher"), table.created_with, table.hasher)
         with self._opening:
             if self._feed_log is None:
                 self._feed_log = FeedLog(self._path / FEED_LOG, create=True)
@@ -230,6 +233,10 @@ class Learner(Remote):
     def hasher(self) -> bytes:
         """The hasher with everything that it has learned, as `to_bytes` writes it."""
         return to_bytes(self.table.hasher)
+
+    def parameters(self) -> tuple[bytes, bytes]:
+        """The hasher that the cluster was created with, and the current one, without what they have learned."""
+        return to_bytes(self.table.created_with), to_bytes(unlearned(self.table.hasher))
 
     def stats(self) -> TableStats:
         return self.table.stats()

@@ -13,6 +13,7 @@ import numpy as np
 
 from hashstream.hashers import OnlineHasher
 from hashstream.hashers.validation import check_count
+from hashstream.table.created import check_same_hasher
 from hashstream.table.errors import SegmentMissing, TableError
 from hashstream.table.following import await_table, check_wait, not_there
 from hashstream.table.policies import Policy, parse
@@ -26,7 +27,7 @@ from hashstream.table.storage.folder.names import is_table
 from hashstream.table.storage.folder.storage import FolderStorage
 from hashstream.table.storage.memory import MemoryStorage
 
-__all__ = ["check_same_hasher", "new_fields", "open_storage"]
+__all__ = ["new_fields", "open_storage"]
 
 SAMPLE_SIZE = 1000
 
@@ -149,7 +150,7 @@ def _compare(
     """TableError where what was given is not what the table was created with."""
     folder, kept, stored = storage.path, storage.keep_features, state.model.hasher
     if hasher is not None:
-        check_same_hasher(folder, hasher, stored)
+        check_same_hasher(folder, hasher, state.created or stored, stored)
         if hasattr(hasher, "n_seen_") and not _learned_the_same(hasher, stored):
             warnings.warn(
                 f"what the given hasher has learned ({hasher.n_seen_:,} rows) is ignored: {folder} goes on from what "
@@ -169,36 +170,8 @@ def _compare(
         raise TableError(f"{type(policy).__name__} does not suit {folder}, where {what}")
 
 
-def check_same_hasher(folder: Path, given: OnlineHasher, stored: OnlineHasher) -> None:
-    """TableError where the parameters differ, apart from random generators, which are only a beginning."""
-    other = "leave hasher= out, or open another folder"
-    if type(given) is not type(stored):
-        raise TableError(
-            f"{folder} was created with {type(stored).__name__}, not with {type(given).__name__}: {other}"
-        )
-    old = stored.get_params(deep=False)
-    for name, value in given.get_params(deep=False).items():
-        random = (np.random.Generator, np.random.RandomState, np.random.SeedSequence)
-        if not isinstance(value, random) and not _equal(value, old[name]):
-            raise TableError(
-                f"{folder} was created with {name}={old[name]!r}, not with {name}={value!r}: {other}"
-            )
-
-
 def _learned_the_same(given: OnlineHasher, stored: OnlineHasher) -> bool:
-    if given.n_seen_ != getattr(stored, "n_seen_", 0):
+    if type(given) is not type(stored) or given.n_seen_ != getattr(stored, "n_seen_", 0):
         return False
-    pairs = zip(given.encoder().arrays(), stored.encoder().arrays(), strict=True)
-    return all(np.array_equal(a, b) for a, b in pairs)
-
-
-def _equal(a: Any, b: Any) -> bool:
-    if hasattr(a, "get_params") and hasattr(b, "get_params"):
-        mine, other = a.get_params(deep=False), b.get_params(deep=False)
-        return type(a) is type(b) and all(_equal(mine[name], other[name]) for name in mine)
-    if isinstance(a, (np.ndarray, list, tuple)) or isinstance(b, (np.ndarray, list, tuple)):
-        try:
-            return np.array_equal(np.asarray(a), np.asarray(b))
-        except ValueError:  # ragged
-            return bool(a == b)
-    return bool(a == b)
+    mine, other = given.encoder().arrays(), stored.encoder().arrays()
+    return len(mine) == len(other) and all(map(np.array_equal, mine, other))

@@ -20,6 +20,7 @@ from hashstream.hashers import LabelsLike, OnlineHasher
 from hashstream.hashers.validation import check_count
 from hashstream.table.calls import Call, Doing, do_calls, done_by
 from hashstream.table.comparing import compared, is_due
+from hashstream.table.created import created_with, unlearned
 from hashstream.table.errors import Overtaken, TableError
 from hashstream.table.export.manifest import Manifest
 from hashstream.table.export.restore import restore_folder
@@ -602,6 +603,8 @@ class HashTable(Readable):
         after = self._state.after(change, plan.model, plan.memory, plan.mixed)
         if plan.adopts or plan.mixed is not None:
             after = replace(after, adopted=after.seq)
+        if plan.adopts:
+            after = replace(after, created=created_with(self._state, after.model.hasher))
         if plan.model is not None and is_due(after):
             after = replace(after, comparison=compared(after))
         index, enter = self._next_index(change, after)
@@ -736,6 +739,14 @@ class HashTable(Readable):
         self._refuse_if_forked()
         self._keep_up()
         return copy.deepcopy(self._state.model.hasher)
+
+    @property
+    def created_with(self) -> OnlineHasher:
+        """A hasher that has learned nothing, with the parameters that the table was created with. Those of `hasher` are
+        others where it was adopted."""
+        self._refuse_if_forked()
+        self._keep_up()
+        return unlearned(self._state.created or self._state.model.hasher)
 
     def __repr__(self) -> str:
         hasher, view = self._state.model.hasher, self._state.view

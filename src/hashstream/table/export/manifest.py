@@ -109,7 +109,8 @@ class Manifest:
     settings, comparison (of versions), sample_size : of the table. version : of the current functions, -1 before
     anything was learned. models : the functions of every version alive and the current ones. sample : features of the
     table's sample, where
-    `features` is False. count, digest : of all items.
+    `features` is False. count, digest : of all items. created : the hasher that the table was created with, where the
+    current one has other parameters.
     """
 
     table: str | None
@@ -132,6 +133,7 @@ class Manifest:
     sample: tuple[File, ...]
     count: int
     digest: str
+    created: File | None = None
 
     def __post_init__(self) -> None:
         need(self.table is None or isinstance(self.table, str), f"table is {self.table!r}")
@@ -164,7 +166,7 @@ class Manifest:
     @property
     def files(self) -> tuple[File, ...]:
         """All files but the manifest."""
-        return (*self.parts, *self.models, *self.sample)
+        return (*self.parts, *self.models, *self.sample, *filter(None, [self.created]))
 
     @property
     def is_joined(self) -> bool:
@@ -191,7 +193,11 @@ class Manifest:
         models = tuple(Functions(**one) for one in found.pop("models"))
         sample = tuple(File(**one) for one in found.pop("sample"))
         declared, has = dict(found.pop("fields")), tuple(found.pop("has"))
-        return cls(**found, fields=declared, has=has, parts=parts, models=models, sample=sample)
+        created = found.pop("created", None)  # not there in exports of before there was one
+        return cls(
+            **found, fields=declared, has=has, parts=parts, models=models, sample=sample,
+            created=None if created is None else File(**created),
+        )  # fmt: skip
 
 
 def _part(found: Any) -> Part:
@@ -264,6 +270,7 @@ def join_manifests(folder: Path, names: Iterable[str]) -> Manifest:
         sample=tuple(one for each in found for one in each.sample),
         count=sum(part.rows for part in parts),
         digest=total(parts),
+        created=next((one.created for one in found if one.created is not None), None),
     )
     write_manifest(folder, joined)
     return joined

@@ -64,6 +64,7 @@ class Exported:
         for one in self.manifest.models:
             with refusing(folder / one.file):
                 self._read(one)
+        self.created = self._created()
 
     def _read(self, one: Functions) -> None:
         verify_file(self.folder, one)
@@ -86,6 +87,19 @@ class Exported:
         need(encoder.n_features == manifest.n_features, "it takes other features")
         need(np.dtype(encoder.dtype).name == manifest.dtype, "it takes another dtype")
         self.encoders[one.version] = encoder
+
+    def _created(self) -> OnlineHasher | None:
+        """The hasher that the table was created with, where it was another."""
+        one = self.manifest.created
+        if one is None:
+            return None
+        verify_file(self.folder, one)
+        path = self.folder / one.file
+        try:
+            with refusing(path):
+                return from_bytes(path.read_bytes(), path)
+        except FormatError as error:
+            raise TableError(str(error)) from error
 
     def __len__(self) -> int:
         return self.manifest.count

@@ -169,7 +169,8 @@ def _state(exported: Exported, spill: Spill, tell: Callable[[ExportProgress], No
     places = np.flatnonzero(sample.slots >= 0)
     labels = dict(zip(places.tolist(), view.labels.take(sample.slots[places]), strict=True))
     comparison = Comparison.from_fields(manifest.comparison)
-    return replace(state, sample=sample.filled(sample.rows, labels), comparison=comparison)
+    sample = sample.filled(sample.rows, labels)
+    return replace(state, sample=sample, comparison=comparison, created=exported.created)
 
 
 def _sampled(sample: Sample, first: int, piece: Piece, sampled: dict[Any, np.ndarray]) -> SampleChange:

@@ -51,7 +51,7 @@ PART_ROWS, PART_BYTES = 1_000_000, 256 << 20  # of a part, as a rule
 GROUP_ROWS, GROUP_BYTES = 1 << 16, 16 << 20  # of a row group: what is in memory at a time
 PROGRESS = "progress.jsonl"
 OURS = re.compile(
-    r"(part-\d{6}\.parquet|model-v\d{12}\.safetensors|sample\.parquet|manifest\.json|progress\.jsonl)"
+    r"(part-\d{6}\.parquet|model-v\d{12}\.safetensors|sample\.parquet|created\.safetensors|manifest\.json|progress\.jsonl)"
     r"(\.[0-9a-f]{32}\.part)?"
 )
 """Names of the files of an export, after its prefix, and of files that were not written whole."""
@@ -170,6 +170,16 @@ class Export:
             parquet.write_table(pa.table({"id": pa.array(ids.tolist()), "features": rows}), temporary)
         yield File(**described(path))
 
+    def created(self) -> File | None:
+        """Write the hasher that the table was created with, where the current one has other parameters."""
+        created = self.state.created
+        if created is None:
+            return None
+        path = self.folder / f"{self.prefix}created.safetensors"
+        with write_file(path) as temporary:
+            temporary.write_bytes(to_bytes(created))
+        return File(**described(path))
+
     def manifest(self, parts: list[Part]) -> Manifest:
         """Write the manifest, after everything that it names."""
         state, column = self.state, self.state.view.column
@@ -194,6 +204,7 @@ class Export:
             sample=tuple(self.sample()),
             count=sum(part.rows for part in parts),
             digest=total(parts),
+            created=self.created(),
         )
         write_manifest(self.folder, manifest, f"{self.prefix}{MANIFEST}")
         return manifest

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import uuid
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from hashstream.table.storage.base import Source
 from hashstream.table.storage.folder.database import Database
 from hashstream.table.storage.folder.lock import LOCK, WriterLock
 from hashstream.table.storage.folder.names import DATABASE, MARKER, is_table
-from hashstream.table.storage.folder.records import Head, Identity, ModelRow, kinds_of
+from hashstream.table.storage.folder.records import Head, Identity, ModelRow, created_row, kinds_of
 from hashstream.table.storage.folder.segments import sync_folder
 from hashstream.table.storage.folder.snapshot import new_folder
 from hashstream.table.storage.folder.storage import FolderStorage
@@ -62,6 +63,8 @@ def _create(path: Path, state: State, settings: Settings, keep_features: bool) -
         database.put_settings(settings.to_fields())
         database.put_head(Head(fields=kinds_of(state.view)))
         database.put_checkpoint(ModelRow(state.model.version, 0, to_bytes(hasher)))
+        if state.created is not None:
+            database.put_created(created_row(state.created))
     part.replace(path / DATABASE)
     sync_folder(path)
 
@@ -70,6 +73,7 @@ def save_as_folder(source: Source, path: Path, state: State, history: dict[str, 
     """Write a table that is kept elsewhere, in memory for example, to a new folder."""
     with new_folder(path) as part:
         empty = State.empty(state.model.hasher, state.sample.size, kinds_of(state.view))
+        empty = replace(empty, created=state.created)
         create_folder(part, empty, source.settings, keep_features=source.keep_features)
         with closing(FolderStorage(part, mode="write")) as target:
             if state.view.column is not None:

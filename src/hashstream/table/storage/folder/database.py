@@ -557,6 +557,14 @@ class Database:
         """The hash functions of an old version that is alive."""
         self._insert("models", "encoder", *row, replace=True)
 
+    def put_created(self, row: ModelRow) -> None:
+        """The hasher of `State.created`. There is none in a table whose functions are its own, and in those of before
+        there was one."""
+        self._insert("models", "created", *row, replace=True)
+
+    def created(self) -> ModelRow | None:
+        return next(self._models("created"), None)
+
     def checkpoint(self) -> ModelRow | None:
         """The saved model."""
         return next(self._models("checkpoint"), None)
@@ -594,6 +602,7 @@ class Database:
         self.items()
         self.history()
         self.checkpoint()
+        self.created()
         self.segments()
         self.all_done()
         everything = (

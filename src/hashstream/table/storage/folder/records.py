@@ -15,7 +15,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from hashstream.hashers import OnlineHasher
 from hashstream.hashers.base import MAX_BITS
+from hashstream.hashers.serialization import to_bytes
 from hashstream.table.errors import TableError
 from hashstream.table.state.change import Added, Change, Recoded, Relabelled
 from hashstream.table.state.columns import OWN, FieldColumn, field_column, field_kinds
@@ -42,6 +44,7 @@ __all__ = [
     "check_format",
     "checked",
     "checksum",
+    "created_row",
     "items_from_arrays",
     "items_to_arrays",
     "kinds_of",
@@ -56,7 +59,7 @@ __all__ = [
 
 FORMAT = 4
 """Of the database. Format 3 had no keys of calls; format 2 had no fields, payloads and feedback either, and labels only
-in batches; format 1 was never released."""
+in batches; format 1 was never released. What is only added, with a default, needs no other format."""
 OLDEST = 2
 """The oldest format that is read: a writer takes such a database over, see `Database.migrate`."""
 FILE_FORMAT = 2
@@ -132,6 +135,11 @@ class ModelRow(NamedTuple):
     version: int
     seq: int
     raw: bytes
+
+
+def created_row(created: OnlineHasher) -> ModelRow:
+    """The hasher of `State.created`, for which version and commit mean nothing."""
+    return ModelRow(0, 0, to_bytes(created))
 
 
 def need(true: bool, what: str) -> None:

@@ -1,0 +1,64 @@
+"""The hasher that a table was created with, which later calls of `open` are compared with, also after `adopt`."""
+
+from __future__ import annotations
+
+import copy
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from hashstream.hashers import OnlineHasher
+from hashstream.table.errors import TableError
+from hashstream.table.state.state import State
+
+__all__ = ["check_same_hasher", "created_with", "unlearned"]
+
+RANDOM = (np.random.Generator, np.random.RandomState, np.random.SeedSequence)
+
+
+def created_with(state: State, adopted: OnlineHasher) -> OnlineHasher | None:
+    """`State.created` of the next state. adopted : the hasher that then takes the place of the model's."""
+    if state.created is not None or difference(state.model.hasher, adopted) is None:
+        return state.created
+    return unlearned(state.model.hasher)
+
+
+def unlearned(hasher: OnlineHasher) -> OnlineHasher:
+    """A hasher with the same parameters that has learned nothing."""
+    return type(hasher)(**copy.deepcopy(hasher.get_params(deep=False)))
+
+
+def check_same_hasher(
+    folder: Path, given: OnlineHasher, created: OnlineHasher, current: OnlineHasher
+) -> None:
+    """TableError where a hasher has neither the parameters that a table was created with nor the current ones."""
+    found = difference(given, created)
+    if found is not None and difference(given, current) is not None:
+        raise TableError(
+            f"{folder} was created with {found[0]}, not with {found[1]}: leave hasher= out, or open another folder"
+        )
+
+
+def difference(given: OnlineHasher, stored: OnlineHasher) -> tuple[str, str] | None:
+    """The first difference of the parameters, as stored and as given; None where there is none. Random generators are
+    left out, since they are only a beginning."""
+    if type(given) is not type(stored):
+        return type(stored).__name__, type(given).__name__
+    old = stored.get_params(deep=False)
+    for name, value in given.get_params(deep=False).items():
+        if not isinstance(value, RANDOM) and not _equal(value, old[name]):
+            return f"{name}={old[name]!r}", f"{name}={value!r}"
+    return None
+
+
+def _equal(a: Any, b: Any) -> bool:
+    if hasattr(a, "get_params") and hasattr(b, "get_params"):
+        mine, other = a.get_params(deep=False), b.get_params(deep=False)
+        return type(a) is type(b) and all(_equal(mine[name], other[name]) for name in mine)
+    if isinstance(a, (np.ndarray, list, tuple)) or isinstance(b, (np.ndarray, list, tuple)):
+        try:
+            return np.array_equal(np.asarray(a), np.asarray(b))
+        except ValueError:  # ragged
+            return bool(a == b)
+    return bool(a == b)
