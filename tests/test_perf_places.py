@@ -59,7 +59,7 @@ def test_a_run_continues_from_its_rows(tmp_path: Path, monkeypatch: pytest.Monke
         "LEARNED": 2000,
         "METHODS": {name: places.METHODS[name] for name in ("FCOH", "HCOH")},
         "POLICIES": {name: places.POLICIES[name] for name in ("Never", "Projected(10)")},
-        "ONLY_REFRESHED": (),
+        "FEWER_POLICIES": {},
     }.items():
         monkeypatch.setattr(places, name, value)
     monkeypatch.setattr(places_tables, "searched", lambda folder: searched)
