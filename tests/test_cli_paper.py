@@ -311,8 +311,14 @@ def test_lengths_and_runs_are_chosen(tmp_path: Path, own: Path, monkeypatch: pyt
     assert "--bits 8,16 --runs 2" in page
     assert "over 2 runs" in page
     assert "at least 1" in refused(*arguments, "--bits", "0,8")
-    with pytest.raises(ValueError, match="at least one run"):
-        runner.run("table-map", dataset=str(own), out=tmp_path / "none", runs=0)
+    for wrong, says in (
+        ({"runs": 0}, "runs must be at least 1, not 0"),
+        ({"runs": "x"}, "runs must be a whole number, not 'x'"),
+        ({"bits": [8, 1.5]}, "bits must be a whole number, not 1.5"),
+        ({"bits": []}, "bits is empty"),
+    ):
+        with pytest.raises(ValueError, match=says):
+            runner.run("table-map", dataset=str(own), out=tmp_path / "none", **wrong)
 
 
 def test_another_size_has_rows_of_its_own(tmp_path: Path, own: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -48,8 +48,14 @@ def test_impossible_splits_say_why() -> None:
         split(y, per_class=5, stream=3)
     with pytest.raises(ValueError, match="stream is 34: it has to be 1 to 33"):
         split(y, per_class=1, stream=34)
-    with pytest.raises(ValueError, match="per_class is 0"):
-        split(y, per_class=0)
+    for wrong, says in (
+        ({"per_class": 0}, "per_class must be at least 1, not 0"),
+        ({"per_class": 1.5}, "per_class must be a whole number, not 1.5"),
+        ({"per_class": 1, "stream": True}, "stream must be a whole number, not True"),
+        ({"per_class": 1, "min_class": "x"}, "min_class must be a whole number, not 'x'"),
+    ):
+        with pytest.raises(ValueError, match=says):
+            split(y, **wrong)
     with pytest.raises(ValueError, match="one label per row"):
         split(np.zeros((3, 2)), per_class=1)
 

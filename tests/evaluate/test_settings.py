@@ -80,12 +80,23 @@ def test_what_is_asked_for() -> None:
         ({"queries": 450}, "tail has enough rows for 150"),
         ({"stream": 607}, "stream is 607: tail has 606 rows that are not queries"),
         ({"min_class": 301}, "no class of tail has 301 rows, the largest has 300"),
-        ({"stream": 0}, "stream is 0"),
+        ({"stream": 0}, "stream must be at least 1, not 0"),
+        ({"stream": 1.5}, "stream must be a whole number, not 1.5"),
+        ({"min_class": "x"}, "min_class must be a whole number, not 'x'"),
+        ({"queries": True}, "queries must be a whole number, not True"),
     ],
 )
 def test_what_the_data_cannot_have(asked: dict[str, int], says: str) -> None:
     with pytest.raises(ValueError, match=says):
         setting_of("tail", np.repeat(np.arange(len(SIZES)), SIZES), **asked)
+
+
+def test_numbers_of_numpy_are_taken_as_those_of_python() -> None:
+    y = np.repeat(np.arange(len(SIZES)), SIZES)
+    asked = {"queries": 60, "stream": 500, "min_class": 100}
+    as_numpy = {name: np.int64(value) for name, value in asked.items()}
+    assert setting_named("tail", y, **as_numpy) == setting_named("tail", y, **asked)
+    assert all(type(value) is int for value in vars(setting_of("tail", y, **as_numpy)).values())
 
 
 def test_names_have_what_differs_from_the_usual_setting() -> None:

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from hashstream.hashers.labels import as_labels, missing_rows
+from hashstream.hashers.validation import check_count
 
 
 @dataclass(frozen=True)
@@ -47,8 +48,7 @@ def split(
             f"{int(missing.sum())} rows without one"
         )
     classes, number, sizes = np.unique(labels, return_inverse=True, return_counts=True)
-    if per_class < 1:
-        raise ValueError(f"per_class is {per_class}: each class needs at least 1 query")
+    per_class, min_class = check_count("per_class", per_class, 1), check_count("min_class", min_class, 0)
     asked = sizes >= min_class
     if not asked.any():
         raise ValueError(
@@ -67,8 +67,7 @@ def split(
     others = np.ones(len(labels), bool)
     others[queries] = False
     retrieval = rng.permutation(np.flatnonzero(others))
-    if stream is None:
-        stream = len(retrieval)
+    stream = len(retrieval) if stream is None else check_count("stream", stream, 0)
     if not 1 <= stream <= len(retrieval):
         raise ValueError(
             f"stream is {stream}: it has to be 1 to {len(retrieval)}, the rows that are not queries"

@@ -18,6 +18,7 @@ from hashstream import datasets, evaluate, pictures
 from hashstream._extras import require
 from hashstream.datasets import Dataset
 from hashstream.evaluate.protocols import SETTINGS, PreparedDataset
+from hashstream.hashers.validation import check_count
 from hashstream.paper import provenance, report
 from hashstream.paper.contestants import Given, chosen
 from hashstream.paper.experiments import EXPERIMENTS
@@ -84,7 +85,7 @@ def run(
         raise ValueError(
             f"neither {out / 'results.csv'} nor results.csv.gz exists: without rows there is no report"
         )
-    if measure or dataset not in SETTINGS or any(size.values()):
+    if measure or dataset not in SETTINGS or any(value is not None for value in size.values()):
         loaded = load(dataset)
         data, source = PreparedDataset.of(loaded, **size), f"{loaded.source}. {loaded.note}"
     else:
@@ -113,12 +114,10 @@ def run(
 
 
 def _scale(usual: Scale, bits: Sequence[int] | None, runs: int | None) -> Scale:
-    lengths = usual.bits if bits is None else tuple(sorted({*bits}))
-    if not lengths or lengths[0] < 1:
-        raise ValueError(f"bits is {bits}: expected code lengths of at least 1")
-    if runs is not None and runs < 1:
-        raise ValueError(f"runs is {runs}: at least one run is needed")
-    return replace(usual, bits=lengths, runs=runs or usual.runs)
+    if bits is not None and not len(bits):
+        raise ValueError("bits is empty: expected code lengths of at least 1")
+    lengths = usual.bits if bits is None else tuple(sorted({check_count("bits", one, 1) for one in bits}))
+    return replace(usual, bits=lengths, runs=usual.runs if runs is None else check_count("runs", runs, 1))
 
 
 def _rows_file(out: Path) -> Path | None:

@@ -8,6 +8,7 @@ from types import MappingProxyType
 import numpy as np
 
 from hashstream.datasets import CATALOGUE, Setting
+from hashstream.hashers.validation import check_count
 
 __all__ = ["LEAST_ROWS", "SETTINGS", "Setting", "plain_name", "setting_named", "setting_of"]
 
@@ -43,9 +44,10 @@ def setting_of(
     >>> setting_of("my data", np.repeat([0, 1, 2], [500, 300, 4]), queries=100, stream=600)
     Setting(per_class=50, stream=600, every=60, min_class=10)
     """
-    for option, value in (("queries", queries), ("stream", stream), ("min_class", min_class)):
-        if value is not None and value < 1:
-            raise ValueError(f"{option} is {value}: it has to be 1 or more")
+    queries, stream, min_class = (
+        None if value is None else check_count(option, value, 1)
+        for option, value in (("queries", queries), ("stream", stream), ("min_class", min_class))
+    )
     known = SETTINGS.get(name)
     if known is not None and queries is stream is min_class is None:
         return known
