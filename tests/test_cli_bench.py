@@ -188,6 +188,35 @@ def test_a_method_from_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
         assert says in refused("bench", *options, "--methods", name)
 
 
+@pytest.mark.parametrize("command", [["bench", "--dataset", "digits"], ["paper", "table-map"]])
+def test_a_file_that_cannot_be_imported_is_named_with_line_and_error(
+    command: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    (tmp_path / "of_theirs.py").write_text("\n\ndef broken(:\n")
+    for number, (text, line, error) in enumerate(
+        (
+            ("import os\nclass M(\n", 2, "SyntaxError: '(' was never closed"),
+            ("\nimport no_such_module\n", 2, "ModuleNotFoundError: No module named 'no_such_module'"),
+            ("def half():\n    1 / 0\n\nhalf()\n", 4, "ZeroDivisionError: division by zero"),
+            ("raise KeyError\n", 1, "KeyError"),
+            ("import sys\nsys.exit(3)\n", 2, "SystemExit: 3"),
+            ("raise ValueError('two\\nlines')\n", 1, "ValueError: two lines"),
+        )
+    ):
+        file = tmp_path / f"broken_{number}.py"
+        file.write_text(text)
+        said = refused(*command, "--out", tmp_path / "out", "--methods", f"{file}:M")
+        assert said == f"hashstream: {file}:M: line {line} of {file}: {error}"
+    file = tmp_path / "imports_theirs.py"
+    file.write_text("import of_theirs\n")
+    said = refused(*command, "--out", tmp_path / "out", "--methods", f"{file}:M")
+    assert f"{file}:M: line 3 of {tmp_path / 'of_theirs.py'}: SyntaxError: " in said
+    (tmp_path / "with_null.py").write_bytes(b"a = 1\n\0")
+    said = refused(*command, "--out", tmp_path / "out", "--methods", f"{tmp_path / 'with_null.py'}:M")
+    assert "null bytes" in said
+
+
 def test_what_cannot_be_is_refused_before_data_are_loaded(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -333,6 +362,7 @@ def test_the_comparison_is_written_for_a_paper(tmp_path: Path, monkeypatch: pyte
     assert [line.split()[0] for line in result.output.splitlines()[-4:-1]] == order
     assert "For a paper: table.tex and figure.pdf" in result.output
     table = (out / "table.tex").read_text()
+    assert r"\label{tab:digits-paper-map}" in table
     rows = [line.split(" & ") for line in table.splitlines() if " & 16 & " in line]
     assert [row[0].strip() for row in rows] == ["LSH", "My\\_Way", "FCOH"]
     printed = result.output.splitlines()[-2].split()
@@ -375,6 +405,11 @@ def test_long_tailed_data_and_sizes_of_one_s_own(tmp_path: Path) -> None:
         "tail.npz[queries=20,stream=100,min_class=40]": 100,
     }
     assert "1 of 1 measurements are already in" in call("bench", *options).output
+    assert "--queries" not in sized.output
+    fewer = call("bench", *options, "--queries", 19, "--stream", 100, "--min-class", 40)
+    assert "--queries 19: 18 are drawn, 9 of each of 2 classes." in fewer.output.splitlines()
+    one_class = call("bench", *options, "--queries", 19, "--stream", 100, "--min-class", 70)
+    assert "--queries" not in one_class.output  # all of the class that is left
     assert "queries is 2, but each of 3 classes of tail.npz needs at least one" in refused(
         "bench", *options, "--queries", 2
     )

@@ -337,6 +337,8 @@ def test_another_size_has_rows_of_its_own(tmp_path: Path, own: Path, monkeypatch
     }
     page = (out / "table-map.html").read_text()
     assert "10 queries per class" in page
+    uneven = call(*arguments, "--queries", 32, "--stream", 120, "--min-class", 20)
+    assert "--queries 32: 30 are drawn, 10 of each of 3 classes." in uneven.output.splitlines()
     assert "--queries 30 --stream 120 --min-class 20" in page
     assert call(*arguments, *size, "--from-rows").exit_code == 0
     assert rows_of(out) == rows

@@ -27,6 +27,7 @@ from hashstream.cli.common import (
     numbers,
     paper_settings,
     say,
+    say_queries,
 )
 from hashstream.cli.common import settings as parse_settings
 from hashstream.evaluate import protocols, watch_jobs
@@ -129,6 +130,7 @@ def bench(
         points = None if checkpoints is None else numbers(checkpoints, "--checkpoints")
         loaded = load_with_bar(dataset, console)
         data = evaluate.PreparedDataset.of(loaded, queries=queries, stream=stream, min_class=min_class)
+        say_queries(queries, data)
         if configuration is Settings.paper:
             chosen, whose = paper_settings(chosen, data.dataset)
             if whose != loaded.name:

@@ -6,6 +6,7 @@ import ast
 import importlib
 import inspect
 import sys
+import traceback
 from collections.abc import Callable, Mapping
 from enum import StrEnum
 from functools import partial
@@ -17,6 +18,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from hashstream.evaluate.job import MEASURING
+from hashstream.evaluate.protocols import PreparedDataset
 from hashstream.hashers import NAMED_SETTINGS, register
 from hashstream.hashers import methods as registry
 
@@ -33,6 +35,7 @@ __all__ = [
     "numbers",
     "paper_settings",
     "say",
+    "say_queries",
     "settings",
     "value_of",
 ]
@@ -87,6 +90,14 @@ def fail(message: object, code: int = 2) -> NoReturn:
 def say(text: str) -> None:
     """Print a sentence as it is, on one line however long it is."""
     console.print(escape(text), highlight=False, soft_wrap=True)
+
+
+def say_queries(asked: int | None, data: PreparedDataset) -> None:
+    """Say how many queries are drawn, where they are not as many as were asked for."""
+    per_class, classes = data.setting.per_class, len(data.asked)
+    if asked not in (None, per_class * classes):
+        whose = f"each of {classes:,} classes" if classes > 1 else "one class"
+        say(f"--queries {asked}: {per_class * classes:,} are drawn, {per_class:,} of {whose}.")
 
 
 def choose(names: str) -> dict[str, Callable[..., Any]]:
@@ -155,8 +166,8 @@ def import_method(name: str) -> type[Any]:
         sys.path.append(folder)
     try:
         found = importlib.import_module(module if file is None else file.stem)
-    except (ImportError, ValueError) as error:
-        raise ValueError(f"{name}: {error}") from error
+    except (Exception, SystemExit) as error:  # a user's file may raise anything
+        raise ValueError(f"{name}: {_told(error)}") from error
     if file is not None and Path(getattr(found, "__file__", None) or "").resolve() != file:
         raise ValueError(f"{name}: another module named {file.stem} is imported already: rename the file")
     if not hasattr(found, attribute):
@@ -166,6 +177,23 @@ def import_method(name: str) -> type[Any]:
         return register(method)
     except TypeError as error:
         raise ValueError(f"{name}: {error}") from error
+
+
+def _told(error: BaseException) -> str:
+    """An error in a file that was being imported, on one line, with that file and its line; without these where no
+    file was found."""
+    message = " ".join(str(error).split())
+    frames = traceback.extract_tb(error.__traceback__)[1:]  # without the call here
+    machinery = ("<frozen importlib", importlib.__file__)
+    file, line = next(
+        ((one.filename, one.lineno) for one in frames if not one.filename.startswith(machinery)), ("", 0)
+    )
+    if isinstance(error, SyntaxError) and error.filename:
+        file, line, message = error.filename, error.lineno, error.msg
+    if not file:
+        return message
+    kind = type(error).__name__
+    return f"line {line} of {file}: {kind}: {message}" if message else f"line {line} of {file}: {kind}"
 
 
 def numbers(text: str, option: str) -> list[int]:

@@ -17,7 +17,17 @@ from rich.table import Table
 from rich.text import Text
 
 from hashstream import datasets, evaluate
-from hashstream.cli.common import MinClass, Queries, StreamRows, console, fail, import_method, numbers, say
+from hashstream.cli.common import (
+    MinClass,
+    Queries,
+    StreamRows,
+    console,
+    fail,
+    import_method,
+    numbers,
+    say,
+    say_queries,
+)
 from hashstream.evaluate import watch_jobs
 from hashstream.paper import EXPERIMENTS, Section, Study, run
 from hashstream.terminal import load_with_bar
@@ -94,6 +104,7 @@ def paper(
                 workers=partial(_workers, workers),
                 measure=measure,
                 load=partial(load_with_bar, console=console),
+                prepared=partial(say_queries, queries),
                 watching=partial(watch_jobs, console, errors=False),  # the report lists them
                 tell=_tell,
             )

@@ -50,6 +50,7 @@ def run(
     workers: int | Callable[[Study], int] = 1,
     measure: bool = True,
     load: Callable[[str], Dataset] = datasets.load,
+    prepared: Callable[[PreparedDataset], object] | None = None,
     watching: Watching | None = None,
     tell: Callable[[Section], None] | None = None,
 ) -> Outcome:
@@ -69,7 +70,8 @@ def run(
         (`evaluate.protocols.setting_of`).
     workers: processes for jobs that are not timed; or a function of the study that returns it.
     measure: False to regenerate the report from the rows alone, in OUT/results.csv or OUT/results.csv.gz.
-    load: loads the data set. watching: shows progress. tell: called with each section.
+    load: loads the data set. prepared: called with the data and their setting, before anything is measured.
+    watching: shows progress. tell: called with each section.
 
     from hashstream import paper
     paper.run("fig-map-instances", dataset="digits", out="paper-digits", methods=["FCOH", MyMethod, "LSH"])
@@ -90,6 +92,8 @@ def run(
         data, source = PreparedDataset.of(loaded, **size), f"{loaded.source}. {loaded.note}"
     else:
         data, source = _without_rows(dataset)
+    if prepared is not None:
+        prepared(data)
     with ExitStack() as stack:
         results = stack.enter_context(_results(out, measure))
         scale = _scale(FULL if full else quick(data.setting), bits, runs)
