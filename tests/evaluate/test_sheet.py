@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -61,6 +62,18 @@ def test_files(tmp_path: Path) -> None:
             {"method": "A", "rows": "1234", "rows sd": "5", "mAP": "0.5", "mAP remark": "paper 0.6"},
             {"method": "B", "rows": "never", "rows sd": "", "mAP": "-", "mAP remark": ""},
         ]
+
+
+def test_each_comparison_has_a_label_of_its_own(tmp_path: Path) -> None:
+    one = compared(tmp_path, {("A", 0): 0.5, ("A", 1): 0.5})
+    for changed, label in (
+        ({}, "tab:d-paper-map"),
+        ({"dataset": "My_data[queries=20].npz"}, "tab:my-data-queries-20-npz-paper-map"),
+        ({"protocol": "label-noise:0.4", "ties": "aware"}, "tab:d-label-noise-0-4-map-aware"),
+        ({"columns": ((20, "old mAP"),), "rows": ()}, "tab:d-paper-old-map"),
+    ):
+        replace(one, **changed).sheet().write(tmp_path, "table")
+        assert f"\\label{{{label}}}" in (tmp_path / "table.tex").read_text()
 
 
 def compared(folder: Path, values: dict[tuple[str, int], float]) -> evaluate.Comparison:

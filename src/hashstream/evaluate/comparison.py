@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import isnan
@@ -102,7 +103,15 @@ class Comparison:
                 }
                 if len(cells) > 1:
                     best |= {(i, j + 2) for i, mean in means.items() if mean == max(means.values())}
-        return Sheet(self.caption, ("method", "bits", *self.heads), tuple(rows), frozenset(best))
+        return Sheet(
+            self.caption, ("method", "bits", *self.heads), tuple(rows), frozenset(best), self._label()
+        )
+
+    def _label(self) -> str:
+        """For a reference in LaTeX: data set, protocol and first metric, so that a paper can have several tables."""
+        metric = self.columns[0][1] if self.columns else ""
+        words = (self.dataset, self.protocol, metric, "aware" if self.ties == "aware" else "")
+        return "tab:" + re.sub(r"[^a-z0-9]+", "-", " ".join(words).lower()).strip("-")
 
     def points(self) -> list[dict[str, Any]]:
         """The points of the curves: a dictionary for each method, code length, metric and checkpoint."""

@@ -39,12 +39,14 @@ class Sheet:
     """A table: each of `rows` has one text per column, in which lines after the first are remarks on the figure.
 
     best: (row, column) of the cells that are set in bold.
+    label: what \\ref names it by in the file that `write` makes; by default tab:NAME.
     """
 
     caption: str
     columns: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
     best: frozenset[tuple[int, int]] = frozenset()
+    label: str = ""
 
     def latex(self, label: str = "") -> str:
         r"""The table for a LaTeX document; it needs \usepackage{booktabs} and nothing else.
@@ -118,7 +120,7 @@ class Sheet:
     def write(self, folder: Path, name: str, *, comment: str = "") -> None:
         """Write NAME.tex and NAME.csv into an existing folder. comment: a line at the top of NAME.tex."""
         head = f"% {comment}\n" if comment else ""
-        text = head + "% \\usepackage{booktabs}\n" + self.latex(f"tab:{name}")
+        text = head + "% \\usepackage{booktabs}\n" + self.latex(self.label or f"tab:{name}")
         (folder / f"{name}.tex").write_text(text, encoding="utf-8")
         write_rows(folder / f"{name}.csv", self.records())
 
