@@ -49,6 +49,14 @@ def test_help_teaches_with_an_example(command: list[str]) -> None:
     assert ("Example:" if command else "Begin with:") in result.output
 
 
+@pytest.mark.parametrize("option", ["--version", "-V"])
+def test_the_version_is_an_option_too(option: str) -> None:
+    result = call(option)
+    assert (result.exit_code, result.output) == (0, f"hashstream {hashstream.__version__}\n")
+    assert call(option, "bench").output == result.output  # before a command is looked at
+    assert "--version" in call("--help").output
+
+
 def test_mistakes_are_answered_with_a_sentence(tmp_path: Path) -> None:
     base = ["bench", "--out", tmp_path]
     digits = [*base, "--dataset", "digits"]

@@ -22,7 +22,7 @@ from hashstream.cli.table import table_app
 from hashstream.cli.train import train
 from hashstream.cli.tune import tune
 from hashstream.hashers import methods as registry
-from hashstream.versions import show_versions
+from hashstream.versions import __version__, show_versions
 
 __all__ = ["app"]
 
@@ -35,6 +35,23 @@ app = typer.Typer(
     pretty_exceptions_show_locals=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+
+
+def _version(asked: bool) -> None:
+    if asked:
+        say(f"hashstream {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def top(
+    version: Annotated[
+        bool,
+        typer.Option("--version", "-V", is_eager=True, callback=_version, help="Show the version and exit."),
+    ] = False,
+) -> None:
+    # No docstring: it would take the place of the help above.
+    pass
 
 
 app.command(epilog="Example: `hashstream demo --out demo-output --bits 64`")(demo)
