@@ -7,7 +7,7 @@ import os
 from pathlib import Path
 
 import numpy as np
-from tests.cli_table.commands import X, Y, in_an_empty_folder, items, table, table_of_digits  # noqa: F401 (fixtures)
+from tests.cli_table.commands import SMALL, X, Y, in_an_empty_folder, items, table, table_of_digits  # noqa: F401 (fixtures)
 from typer.testing import CliRunner
 
 from hashstream import _machine, cli
@@ -125,7 +125,17 @@ def test_check_names_what_is_damaged(digits: Path) -> None:
 def test_snapshot(digits: Path) -> None:
     assert "Copied to copy" in table("snapshot", "t", "copy")
     assert items("copy") == items()
-    assert "copy exists already" in table("snapshot", "t", "copy", code=2)
+    assert "Nothing to do: copy holds a copy of t already" in table("snapshot", "t", "copy")
+    table("remove", "t", 3)
+    assert "For a newer one, give another folder" in table("snapshot", "t", "copy")
+    assert len(items("copy")) == 1000
+    table("create", "other", *SMALL)
+    assert "other exists already" in table("snapshot", "t", "other", code=2)
+    assert "t exists already" in table("snapshot", "t", "t", code=2)
+    with HashTable.open("copy") as copy:
+        copy.remove([1, 2, 3])
+        copy.remove([4])
+    assert "copy exists already" in table("snapshot", "t", "copy", code=2)  # it has gone another way
 
 
 def test_a_second_writer_is_told_who_writes(digits: Path) -> None:

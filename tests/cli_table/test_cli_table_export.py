@@ -50,6 +50,19 @@ def test_mistakes(digits: Path) -> None:
     assert not Path("r").exists()
 
 
+def test_an_import_is_given_again(digits: Path) -> None:
+    table("export", "t", "e")
+    table("import", "e", "r")
+    assert "Nothing to do: r was restored from e already" in table("import", "e", "r")
+    table("remove", "r", 3)  # what it has stored since changes nothing
+    table("compact", "r")
+    assert "Nothing to do" in table("import", "e", "r")
+    table("remove", "t", 3)
+    table("export", "t", "later")
+    for source, target in (("later", "r"), ("e", "t")):
+        assert f"{target} exists already" in table("import", source, target, code=2)
+
+
 def test_stopped_and_given_again(digits: Path) -> None:
     program = (
         "import os, signal, sys; from hashstream.table import HashTable; from hashstream.cli import app\n"

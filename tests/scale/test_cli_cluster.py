@@ -131,7 +131,7 @@ def test_a_cluster_from_its_creation_to_its_end(here: Path) -> None:
     assert "restored from copy" in run("cluster", "restore", "copy", "d")
     with Cluster.open("d", engine=LocalEngine()) as opened:  # in this process: Ray has had its part
         assert opened.digest() == digest
-    assert "exists already" in run("cluster", "restore", "copy", "d", code=2)
+    assert "d was restored from copy already" in run("cluster", "restore", "copy", "d")
 
 
 @pytest.mark.usefixtures("engine")

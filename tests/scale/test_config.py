@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,11 +13,12 @@ from tests.scale.local_engine import LocalEngine
 
 from hashstream import LSH
 from hashstream.scale import Cluster, ClusterError
-from hashstream.scale.config import Config
+from hashstream.scale.config import FORMAT, SINCE_2, Config
 
 GOOD: dict[str, Any] = json.loads(
     """{"id": "0123456789ab", "shards": 2, "fields": {"price": "float"}, "nodes": ["a", "b"], "publish_every": 100,
-    "settings": {"policy": "lazy", "durability": "fast"}, "rule": "", "created": true, "format": 1}"""
+    "settings": {"policy": "lazy", "durability": "fast"}, "rule": "", "created": true, "format": 2,
+    "snapshot": "", "source": "0123456789ab"}"""
 )
 GOOD["rule"] = Config("x", 1).rule
 
@@ -29,6 +31,13 @@ def write(folder: Path, stored: Any) -> None:
 def test_good_settings_are_read(tmp_path: Path) -> None:
     write(tmp_path, GOOD)
     assert Config.read(tmp_path).nodes == ("a", "b")
+
+
+def test_format_1_has_no_source(tmp_path: Path) -> None:
+    write(tmp_path, {key: value for key, value in GOOD.items() if key not in SINCE_2} | {"format": 1})
+    assert Config.read(tmp_path) == replace(Config.read(tmp_path), snapshot="", source="", format=FORMAT)
+    Config.read(tmp_path).write(tmp_path)
+    assert json.loads((tmp_path / "cluster.json").read_bytes())["format"] == FORMAT
 
 
 ODD: list[tuple[str, Any, str]] = [
@@ -48,8 +57,13 @@ ODD: list[tuple[str, Any, str]] = [
     ("settings", {"policy": "lazy", "durability": 5}, "durability must be"),
     ("settings", {"policy": "lazy", "turbo": True}, "turbo"),
     *(("created", value, "created must be") for value in ("yes", None, 1)),
-    ("format", 2, "format 2"),
+    ("format", 3, "format 3"),
     ("format", None, "format None"),
+    *(
+        (name, value, f"{name} must be")
+        for name in ("snapshot", "source")
+        for value in (None, 5, "a/b", ["a"])
+    ),
     ("rule", "other", "'other'"),
     ("rule", [], r"rule \[\]"),
     ("replicas", 3, "'replicas'"),

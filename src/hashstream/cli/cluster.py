@@ -34,6 +34,7 @@ from hashstream.cli.table_search import search
 from hashstream.cli.table_stats import stats
 from hashstream.hashers import load
 from hashstream.scale import Cluster, ClusterError
+from hashstream.scale.snapshots import was_restored
 from hashstream.table import HashTable
 from hashstream.table.field_text import parse_fields
 from hashstream.terminal import seconds
@@ -210,13 +211,16 @@ def restore(
     ] = None,
     address: AddressOption = None,
 ) -> None:
-    """Restore a cluster, or one of its shards, from a snapshot.
+    """Restore a cluster, or one of its shards, from a snapshot. Given again, it does nothing.
 
     Rows that were fed from files since the snapshot are fed again by `feed`. What was labelled, or ingested by
     programs, in a lost shard since then is lost.
     """
     with failing():
         if shard is None:
+            if was_restored(snapshot, folder):
+                say(f"Nothing to do: {folder} was restored from {snapshot} already.")
+                return
             with work_bar() as bar:
                 Cluster.restore(snapshot, folder, progress=steps(bar, "copying"))
             say(f"{folder}: restored from {snapshot}. Feed it what came since.")

@@ -34,8 +34,10 @@ from hashstream.cli.table_search import search
 from hashstream.cli.table_stats import stats
 from hashstream.hashers import methods
 from hashstream.scale import Cluster
+from hashstream.scale.snapshots import has_snapshot
 from hashstream.table import HashTable, TableError
 from hashstream.table.field_text import parse_fields
+from hashstream.table.storage.folder.snapshot import is_copy
 from hashstream.terminal import seconds
 
 table_app = typer.Typer(
@@ -230,9 +232,18 @@ def snapshot(
     copy: Annotated[Path, typer.Argument(metavar="COPY", help="A new folder.")],
     address: AddressOption = None,
 ) -> None:
-    """Copy the table as of one commit, while others write to it. Of a cluster, each shard as of one commit."""
+    """Copy the table as of one commit, while others write to it. Of a cluster, each shard as of one commit.
+
+    Given again, it does nothing: a complete copy is never changed, and a newer one needs another folder.
+    """
     with failing(), opened(folder, address, mode="read") as table:
-        if isinstance(table, Cluster):
+        whole = isinstance(table, Cluster)
+        if has_snapshot(copy, table.config) if whole else is_copy(copy, folder):
+            say(
+                f"Nothing to do: {copy} holds a copy of {folder} already. For a newer one, give another folder."
+            )
+            return
+        if whole:
             with work_bar() as bar:
                 table.snapshot(copy, progress=steps(bar, "copying"))
         else:

@@ -17,6 +17,7 @@ from hashstream.cli.common import fail, say
 from hashstream.cli.table_common import Folder, failing, opened, stopping, work_bar
 from hashstream.scale import Cluster
 from hashstream.table import HashTable
+from hashstream.table.export.restore import was_restored
 from hashstream.table.export.writing import ExportProgress
 from hashstream.terminal import seconds
 
@@ -90,9 +91,13 @@ def import_(
 ) -> None:
     """Restore the table that `hashstream table export` has written; of a cluster, one table with all of its items.
 
-    Checksums, counts and digests are verified before and after. If anything is wrong, there is no table.
+    Checksums, counts and digests are verified before and after. If anything is wrong, there is no table. Given again,
+    it does nothing.
     """
     with failing():
+        if was_restored(source, folder):
+            say(f"Nothing to do: {folder} was restored from {source} already.")
+            return
         start, told = time.perf_counter(), Told()
         with stopping() as stopped, work_bar() as bar:
             try:

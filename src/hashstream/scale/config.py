@@ -18,7 +18,9 @@ from hashstream.table.state.columns import field_kinds
 
 __all__ = ["SETTINGS", "Config", "check_seconds"]
 
-FORMAT = 1
+FORMAT = 2
+"""Format 1 had neither `snapshot` nor `source`; it is read, and written as this one."""
+SINCE_2 = {"snapshot": "", "source": ""}
 FILE = "cluster.json"
 MOST_SHARDS = 10_000
 ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
@@ -38,7 +40,8 @@ class Config:
     id : drawn when it is created; detached actors are named by it. shards : how many. rule : of the partition.
     fields : those that were declared at first. nodes : custom resources of Ray, one per machine with a disk of its own.
     publish_every : as for `Cluster.open`. settings : of the tables of all shards.
-    created : whether all folders are there, so that a missing one is a loss.
+    created : whether all folders are there, so that a missing one is a loss. snapshot : of a snapshot, a name of its
+    own. source : the same of the snapshot that a cluster was restored from.
     """
 
     id: str
@@ -49,11 +52,16 @@ class Config:
     settings: dict[str, Any] = field(default_factory=dict)
     rule: str = RULE
     created: bool = False
+    snapshot: str = ""
+    source: str = ""
     format: int = FORMAT
 
     def __post_init__(self) -> None:
-        if not isinstance(self.id, str) or not ID.fullmatch(self.id):
-            raise ValueError(f"id must be up to 64 letters, digits, - and _, not {shown(self.id)}")
+        for name in ("id", "snapshot", "source"):
+            value = getattr(self, name)
+            known = isinstance(value, str) and (ID.fullmatch(value) or (name != "id" and not value))
+            if not known:
+                raise ValueError(f"{name} must be up to 64 letters, digits, - and _, not {shown(value)}")
         check_count("shards", self.shards, 1, MOST_SHARDS)
         check_count("publish_every", self.publish_every, 1)
         if not isinstance(self.nodes, tuple) or not all(isinstance(one, str) and one for one in self.nodes):
@@ -87,11 +95,13 @@ class Config:
             stored = json.loads(path.read_bytes())
             if not isinstance(stored, dict):
                 raise ValueError(f"it must be an object of JSON, not {shown(stored)}")
-            if stored.get("format") != FORMAT or stored.get("rule") != RULE:
+            if stored.get("format") not in (1, FORMAT) or stored.get("rule") != RULE:
                 raise ClusterError(
                     f"{path} has format {shown(stored.get('format'))} and rule {shown(stored.get('rule'))}; this "
                     f"version of hashstream reads {FORMAT} and {RULE!r}"
                 )
+            if stored["format"] == 1:
+                stored |= {**SINCE_2, "format": FORMAT}
             names = {one.name for one in dataclass_fields(cls)}
             for name in names ^ stored.keys():
                 raise ValueError(f"{name!r} is {'missing' if name in names else 'not known here'}")

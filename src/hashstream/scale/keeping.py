@@ -48,7 +48,8 @@ class Keeping(Readable):
 
     def snapshot(self, path: str | os.PathLike[str], *, progress: Steps | None = None) -> None:
         """Write a copy of the cluster to a new folder, which every machine writes its shards to; others may go on
-        writing. Each shard is copied as of one commit. Where a snapshot was interrupted, its folder is used again.
+        writing. Each shard is copied as of one commit. Where a snapshot was interrupted, its folder is used again;
+        ClusterError where it is complete, or holds something else.
         progress : called with the number of tables that are copied, and of all."""
         self._refuse_if_closed()
         tell = counter(self.config.shards + 1, progress)
@@ -91,7 +92,8 @@ class Keeping(Readable):
     def restore(
         snapshot: str | os.PathLike[str], path: str | os.PathLike[str], *, progress: Steps | None = None
     ) -> None:
-        """Copy a snapshot to a new folder, to be opened as a cluster of its own. progress : called with the bytes that
+        """Copy a snapshot to a new folder, to be opened as a cluster of its own; ClusterError where something is there,
+        also where it is this cluster. progress : called with the bytes that
         are copied, and all."""
         restore_cluster(Path(snapshot).resolve(), Path(path).resolve(), progress)
 

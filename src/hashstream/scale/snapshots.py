@@ -16,8 +16,11 @@ from hashstream.scale.errors import ClusterError
 from hashstream.scale.holding import is_held
 from hashstream.scale.members import Members
 from hashstream.scale.shard import shard_folder
+from hashstream.table import HashTable
 
-__all__ = ["Steps", "counter", "restore_cluster", "restore_shard", "write_snapshot"]
+__all__ = [
+    "Steps", "counter", "has_snapshot", "restore_cluster", "restore_shard", "was_restored", "write_snapshot",
+]  # fmt: skip
 
 UNFINISHED = "unfinished"
 """A file in the folder of a snapshot that is being written."""
@@ -51,6 +54,8 @@ def write_snapshot(members: Members, config: Config, target: Path, tell: Callabl
     the feed log. tell : called after each shard, and after the learner.
     """
     mark = target / UNFINISHED
+    if mark.is_file() and has_snapshot(target, config):
+        return
     if mark.is_file() and not Config.exists(target) and all(map(_is_ours, target.iterdir())):
         for path in target.iterdir():
             if path.is_dir():
@@ -65,8 +70,33 @@ def write_snapshot(members: Members, config: Config, target: Path, tell: Callabl
     members.write_and_tell("snapshot", str(target), tell=tell)
     members.learn("snapshot", str(target), long=True)
     tell()
-    config.write(target)
+    replace(config, snapshot=_drawn(), source="").write(target)
     mark.unlink()
+
+
+def has_snapshot(folder: Path, config: Config) -> bool:
+    """Whether a folder holds a complete snapshot of a cluster, taken at any time. A mark that a kill has left after all
+    was written is then removed."""
+    if not Config.exists(folder):
+        return False
+    found = Config.read(folder)
+    tables = [folder / "learner", *(shard_folder(folder, number) for number in range(found.shards))]
+    if not found.snapshot or found.id != config.id or not all(map(HashTable.exists, tables)):
+        return False
+    (folder / UNFINISHED).unlink(missing_ok=True)
+    return True
+
+
+def was_restored(snapshot: Path, folder: Path) -> bool:
+    """Whether a folder holds a cluster that was restored from a snapshot, whatever it has stored since."""
+    if not Config.exists(snapshot) or not Config.exists(folder):
+        return False
+    name = Config.read(snapshot).snapshot
+    return name != "" and Config.read(folder).source == name
+
+
+def _drawn() -> str:
+    return uuid.uuid4().hex[:12]
 
 
 def _is_ours(path: Path) -> bool:
@@ -93,14 +123,15 @@ def restore_cluster(snapshot: Path, target: Path, progress: Steps | None = None)
     with TemporaryDirectory(prefix=f"{target.name}.", suffix=".part", dir=target.parent) as room:
         part = Path(room) / "cluster"
         _copy_and_tell(snapshot, part, progress or (lambda done, total: None))
-        replace(config, id=uuid.uuid4().hex[:12]).write(part)
+        replace(config, id=_drawn(), snapshot="", source=config.snapshot).write(part)
         if target.exists():
             target.rmdir()
         part.rename(target)
 
 
 def _copy_and_tell(source: Path, target: Path, progress: Steps) -> None:
-    """Copy a folder. progress : called with the bytes that are copied, and all."""
+    """Copy a folder, but not the mark that it is unfinished: it is complete. progress : called with the bytes that are
+    copied, and all."""
     total = sum(file.stat().st_size for file in source.rglob("*") if file.is_file())
     done = 0
 
@@ -110,7 +141,10 @@ def _copy_and_tell(source: Path, target: Path, progress: Steps) -> None:
         done += Path(file).stat().st_size
         progress(done, total)
 
-    shutil.copytree(source, target, copy_function=copy)
+    def left_out(folder: str, names: list[str]) -> list[str]:
+        return [UNFINISHED] if Path(folder) == source and UNFINISHED in names else []
+
+    shutil.copytree(source, target, copy_function=copy, ignore=left_out)
 
 
 def restore_shard(members: Members, config: Config, path: Path, shard: int, snapshot: Path) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import replace
@@ -14,7 +15,7 @@ import numpy as np
 
 from hashstream.table.errors import TableError, failed
 from hashstream.table.export.columns import digest_of_view
-from hashstream.table.export.manifest import MANIFEST, Manifest
+from hashstream.table.export.manifest import MANIFEST, Manifest, read_manifest
 from hashstream.table.export.reading import Exported, Piece
 from hashstream.table.export.writing import ExportProgress
 from hashstream.table.settings import Settings
@@ -28,11 +29,13 @@ from hashstream.table.state.view import BLOCK, Part, View
 from hashstream.table.storage.base import StoredBatch
 from hashstream.table.storage.folder.checks import refusing
 from hashstream.table.storage.folder.create import save_as_folder
+from hashstream.table.storage.folder.database import Database
+from hashstream.table.storage.folder.names import DATABASE, is_table
 from hashstream.table.storage.folder.records import is_count, need
 from hashstream.table.storage.folder.segments import sync_folder
 from hashstream.table.storage.folder.storage import FolderStorage
 
-__all__ = ["restore_folder"]
+__all__ = ["restore_folder", "was_restored"]
 
 BATCH = 1 << 14  # rows that are stored as one batch
 NO_SLOTS = np.empty(0, np.uint32)
@@ -54,12 +57,33 @@ def restore_folder(
                 state = _state(exported, spill, progress or (lambda step: None))
                 save_as_folder(spill, table, state, None)
             _compare(exported, table)
+            _note_source(table, _mark(source))
             if path.exists():
                 path.rmdir()
             table.rename(path)
             sync_folder(path.parent)
     except OSError as error:
         raise failed(error)(f"{path} cannot be written: {error.strerror or error}") from error
+
+
+def was_restored(source: Path, path: Path) -> bool:
+    """Whether there is a table that was restored from an export, whatever it has stored since."""
+    if not is_table(path):
+        return False
+    read_manifest(source)
+    with closing(Database(path / DATABASE, mode="read")) as database, database.reading():
+        return database.source() == _mark(source)
+
+
+def _mark(source: Path) -> str:
+    """Of an export: a hash of its manifest, which has the checksums of all files."""
+    with (source / MANIFEST).open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _note_source(table: Path, mark: str) -> None:
+    with closing(Database(table / DATABASE, mode="write")) as database, database.transaction("create"):
+        database.put_source(mark)
 
 
 def _compare(exported: Exported, table: Path) -> None:

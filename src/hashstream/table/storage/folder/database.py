@@ -359,6 +359,15 @@ class Database:
         found: dict[str, Any] | None = self._find("history")
         return found
 
+    def put_source(self, mark: str) -> None:
+        """The export that the table was restored from."""
+        self._put("source", mark)
+
+    def source(self) -> str | None:
+        """None where it was not restored from one, or before this was noted."""
+        found = self._find("source")
+        return found if isinstance(found, str) else None
+
     # ---- files of features
 
     def put_segment(self, row: SegmentRow) -> None:

@@ -12,10 +12,10 @@ from hashstream.table.errors import SegmentMissing, TableError, not_written
 from hashstream.table.storage.folder.commit_marker import CommitMarker
 from hashstream.table.storage.folder.database import Database
 from hashstream.table.storage.folder.failpoints import reach
-from hashstream.table.storage.folder.names import DATABASE, MARKER
+from hashstream.table.storage.folder.names import DATABASE, MARKER, is_table
 from hashstream.table.storage.folder.segments import START, sync_folder
 
-__all__ = ["copy_folder", "new_folder"]
+__all__ = ["copy_folder", "is_copy", "new_folder"]
 
 
 @contextmanager
@@ -38,6 +38,20 @@ def new_folder(path: Path) -> Iterator[Path]:
         if isinstance(error, OSError):
             raise not_written(path, error) from error
         raise
+
+
+def is_copy(path: Path, source: Path) -> bool:
+    """Whether a folder holds a copy of the table in `source`, as of its last commit or an earlier one."""
+    if not is_table(path) or path.resolve() == source.resolve():
+        return False
+    (mine, seq), (other, last) = map(_commit_of, (path, source))
+    return mine == other and seq <= last
+
+
+def _commit_of(path: Path) -> tuple[str, int]:
+    """The uuid of a table, and its last commit."""
+    with closing(Database(path / DATABASE, mode="read")) as database, database.reading():
+        return database.identity().uuid, database.head().seq
 
 
 def copy_folder(source: Path, path: Path, table: bytes, copy_database: Callable[[Path], None]) -> None:
