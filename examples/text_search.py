@@ -37,8 +37,8 @@ PARTS = (
 )
 QUESTIONS = (
     "fit a smooth curve through points",
-    "remove noise from an image",
-    "is the difference between two samples significant",
+    "find the minimum of a function",
+    "correlation between two variables",
 )
 
 # %% [script]
@@ -148,7 +148,9 @@ figure.savefig(out / "text-search.png", dpi=110)
 #
 # ## Questions in plain words
 #
-# A question is embedded like the texts, and searched for in the same way. These are the three nearest functions:
+# A question is embedded like the texts, and searched for in the same way. TF-IDF and SVD match words, not meanings: a
+# question in other words than the texts have, such as "remove noise from an image", may get poor answers. These are the
+# three nearest functions:
 
 # %%
 asked = embed.transform(ask).astype(np.float32)
