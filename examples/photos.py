@@ -5,13 +5,15 @@
 
 The images are in sub-folders, one per class, as for `image_features.py`, which computes their features. One image of
 each class is left out as a query, or name queries of your own by `--query`. The table stays in OUT/table: a second call
-computes the features of all images again, and stores those of new ones only.
+computes the features of all images again, and stores those of new ones only. A photo that was deleted stays in the
+table, and is grey in the picture.
 """
 
 # %%
 import argparse
 import sys
 from collections.abc import Sequence
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -31,13 +33,22 @@ parser.add_argument("--size", type=int, help="side of the images; by default the
 parser.add_argument("--mean", type=float, nargs=3, default=IMAGENET_MEAN, help="of red, green and blue")
 parser.add_argument("--std", type=float, nargs=3, default=IMAGENET_STD, help="of red, green and blue")
 parser.add_argument("--query", type=Path, nargs="+", default=[], help="images to search for")
-parser.add_argument("--bits", type=int, default=64, help="bits per image")
+parser.add_argument("--bits", type=int, help="bits per image of a new table; by default 64")
 parser.add_argument("--neighbours", type=int, default=8, help="images to show per query")
 parser.add_argument("--out", type=Path, default=Path("example-output"), help="folder for table and picture")
 options = parser.parse_args()
 folder, model, out, query = options.folder, options.model, options.out, options.query
 layer, size, mean, std = options.layer, options.size, options.mean, options.std
-bits, neighbours = options.bits, options.neighbours
+bits, neighbours = 64 if options.bits is None else options.bits, options.neighbours
+
+if options.bits is not None and hs.HashTable.exists(out / "table"):
+    with hs.HashTable.open(out / "table", mode="read") as table:
+        n_bits = table.hasher.n_bits
+    if bits != n_bits:
+        parser.exit(
+            2,
+            f"{out / 'table'} has {n_bits} bits per image, not {bits}: leave --bits out, or give another --out\n",
+        )
 
 # %% [markdown]
 # ## Photos and a network
@@ -52,7 +63,7 @@ bits, neighbours = options.bits, options.neighbours
 # folder, model = out / "digits", out / "squares.onnx"
 # layer, size, mean, std = None, None, IMAGENET_MEAN, IMAGENET_STD  # None: the first output, the network's own size
 # query = []  # paths of images to search for; if there are none, one of each class
-# bits, neighbours = 64, 8
+# bits, neighbours = 64, 8  # bits of a new table: one that is there already keeps its own
 
 # %% [notebook]
 # import onnx
@@ -90,15 +101,25 @@ def held_out(labels: np.ndarray) -> np.ndarray:
     return np.array([of_class[-1] for of_class in rows if len(of_class) >= 3], np.intp)
 
 
+def upright(path: Path) -> Image.Image:
+    """An image as its camera was held, in RGB."""
+    with Image.open(path) as stored:
+        return ImageOps.exif_transpose(stored).convert("RGB")
+
+
 def features_of(
     paths: Sequence[Path], network: Network, mean: Sequence[float], std: Sequence[float]
 ) -> np.ndarray:
     """The features of single images, made as `image_features` makes them: (n, d) float32."""
     pixels = []
     for path in paths:
-        with Image.open(path) as stored:
-            upright = ImageOps.exif_transpose(stored).convert("RGB")
-        square = upright.resize((network.size, network.size), Image.Resampling.BILINEAR)
+        if not path.is_file():
+            raise DatasetError(f"--query: there is no file {path}")
+        try:
+            image = upright(path)
+        except Exception as error:  # a decoder may raise anything on a damaged file
+            raise DatasetError(f"--query: {path} cannot be read as an image") from error
+        square = image.resize((network.size, network.size), Image.Resampling.BILINEAR)
         pixels.append((np.asarray(square, np.float32) / 255 - np.float32(mean)) / np.float32(std))
     return network(np.stack(pixels))
 
@@ -106,6 +127,8 @@ def features_of(
 def read() -> tuple[tuple[np.ndarray, ...], tuple[np.ndarray, ...]]:
     """Features, paths and labels, of the images to store and of the queries."""
     out.mkdir(parents=True, exist_ok=True)
+    if query:  # first, as they are few: a mistake is told before the network runs for minutes
+        Q = features_of(query, Network(model, layer=layer, size=size), mean, std)
     how = {"layer": layer, "size": size, "mean": mean, "std": std}
     made = image_features(folder, model, out / "features.npz", **how)
     for file, why in made.skipped:
@@ -114,7 +137,6 @@ def read() -> tuple[tuple[np.ndarray, ...], tuple[np.ndarray, ...]]:
         X, y, files, classes = (stored[name] for name in ("x", "y", "files", "classes"))
     labels = classes[y]
     if query:
-        Q = features_of(query, Network(model, layer=layer, size=size), mean, std)
         return (X, files, labels), (Q, np.array(query), np.array([path.parent.name for path in query]))
     last = held_out(y)
     if not len(last):
@@ -149,6 +171,7 @@ with hs.HashTable.open(place, hasher=hasher) as table:
         batch = new[start : start + 100]
         table.ingest(files[batch].tolist(), X[batch], labels[batch].tolist())
     table.refresh()
+    n_bits = table.hasher.n_bits
     hits = table.search(Q, k=min(neighbours, len(table)), include=("labels",))
     print(f"{len(table):,} images in {place}, {len(new):,} of them new; {X.shape[1]} features each")
 found = np.array(hits.labels, dtype=object)
@@ -159,11 +182,15 @@ for path, ids, names in zip(asked, hits.ids, found, strict=True):
 
 
 # %%
+@cache
 def thumbnail(path: Path, side: int = 96) -> np.ndarray:
-    """An image as (side, side, 3) uint8, cut to a square, as its camera was held."""
-    with Image.open(path) as stored:
-        upright = ImageOps.exif_transpose(stored).convert("RGB")
-    return np.asarray(ImageOps.fit(upright, (side, side)))
+    """An image as (side, side, 3) uint8, cut to a square; grey, and named, where it was deleted or damaged."""
+    try:
+        return np.asarray(ImageOps.fit(upright(path), (side, side)))
+    except Exception:  # as above
+        why = "cannot be read" if path.exists() else "is not in the folder any more"
+        print(f"grey in the picture: {path} {why}")
+        return np.full((side, side, 3), 160, np.uint8)
 
 
 figure = pictures.neighbour_grid(
@@ -173,7 +200,7 @@ figure = pictures.neighbour_grid(
     found,
     hits.distances,
     title="Photos that are nearest to photos",
-    subtitle=f"{bits} bits per image, learned from the names of the folders. Dashed: another class.",
+    subtitle=f"{n_bits} bits per image, learned from the names of the folders. Dashed: another class.",
 )
 figure.savefig(out / "photos.png", dpi=110, bbox_inches="tight")
 print(f"picture: {out / 'photos.png'}")

@@ -19,6 +19,7 @@ from sklearn.datasets import load_digits
 from tests.postgres import server
 
 import hashstream as hs
+from hashstream import pictures
 from hashstream.hashers import registry
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
@@ -64,10 +65,16 @@ def test_a_first_search(run: Run, tmp_path: Path) -> None:
 
 
 def test_texts_with_few_labels(run: Run, tmp_path: Path) -> None:
-    said = run("text_search.py", "--out", "a", "--ask", "fit a smooth curve through points")
+    said = run("text_search.py", "--out", "a")
     right = shares(said)
     assert right[0] < 90 < 95 < right[-1]
-    assert "'fit a smooth curve through points': interpolate." in said
+    for question, part in (
+        ("fit a smooth curve through points", "interpolate"),
+        ("find the minimum of a function", "optimize"),
+        ("correlation between two variables", "stats"),
+    ):
+        (answers,) = re.findall(f"^'{question}': (.*)$", said, re.MULTILINE)
+        assert {name.partition(".")[0] for name in answers.split(", ")} == {part}
     picture(tmp_path / "a" / "text-search.png")
 
 
@@ -151,6 +158,40 @@ def test_photos_in_a_folder(run: Run, photos: list[object], tmp_path: Path) -> N
         assert table.get(["zero/11.png"]).labels == ["zero"]
 
 
+def test_photos_a_second_time(
+    run: Run,
+    photos: list[object],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    drawn: list[str] = []
+    grid = pictures.neighbour_grid
+
+    def kept(*arguments: Any, **options: Any) -> Any:
+        drawn.append(options["subtitle"])
+        return grid(*arguments, **options)
+
+    monkeypatch.setattr(pictures, "neighbour_grid", kept)
+    run("photos.py", *photos, "--bits", 32)
+    (tmp_path / "a" / "features.npz").unlink()
+    with pytest.raises(SystemExit) as ended:
+        run("photos.py", *photos, "--bits", 48)
+    assert ended.value.code == 2
+    said = capsys.readouterr().err
+    assert said == "a/table has 32 bits per image, not 48: leave --bits out, or give another --out\n"
+    assert not (tmp_path / "a" / "features.npz").exists()  # refused before the network ran
+    (tmp_path / "photos" / "one" / "03.png").unlink()
+    (tmp_path / "photos" / "seven" / "05.png").write_bytes(b"no image")
+    said = run("photos.py", *photos, "--neighbours", 33)
+    assert "33 images in a/table, 0 of them new" in said
+    assert "grey in the picture: photos/one/03.png is not in the folder any more\n" in said
+    assert "grey in the picture: photos/seven/05.png cannot be read\n" in said
+    assert said.count("grey in the picture") == 2
+    assert [text.split(",")[0] for text in drawn] == ["32 bits per image"] * 2
+    picture(tmp_path / "a" / "photos.png")
+
+
 def test_photos_that_cannot_be_searched(
     run: Run, photos: list[object], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -160,6 +201,9 @@ def test_photos_that_cannot_be_searched(
     for arguments, says in (
         (photos, "no class has three images"),
         (["nowhere", *photos[1:]], "there is no folder nowhere"),
+        ([*photos, "--query", "nope.png"], "--query: there is no file nope.png\n"),
+        ([*photos, "--query", "photos"], "--query: there is no file photos\n"),
+        ([*photos, "--query", "net.onnx"], "--query: net.onnx cannot be read as an image\n"),
     ):
         with pytest.raises(SystemExit) as ended:
             run("photos.py", *arguments)
@@ -229,11 +273,11 @@ def run_notebooks(names: list[str], folder: Path) -> None:
         np.testing.assert_allclose(
             numbers_now, numbers, rtol=0.1, err_msg=name
         )  # other processors round otherwise
-        pictures = [size for cell in one.cells for size in picture_sizes(cell)]
-        assert pictures, name
-        assert max(pictures) < MOST_BYTES, name
+        sizes = [size for cell in one.cells for size in picture_sizes(cell)]
+        assert sizes, name
+        assert max(sizes) < MOST_BYTES, name
         drawn = list((folder / "example-output").glob(f"{name.replace('_', '-')}*.png"))
-        assert len(drawn) == len(pictures), name
+        assert len(drawn) == len(sizes), name
         assert not of_one_run(one), name
 
 
