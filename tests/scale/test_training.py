@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,7 @@ import hashstream as hs
 from hashstream.datasets import FilePart
 from hashstream.hashers import PartError
 from hashstream.hashers.serialization import to_bytes
+from hashstream.scale import training
 from hashstream.scale.training import fit_parts_on_ray, ray_map
 
 METHODS = {
@@ -104,6 +106,95 @@ def test_an_error_names_the_part_and_is_not_tried_again(ray: Any, tmp_path: Path
     bad[7] = np.inf
     with pytest.raises(PartError, match=r"^rows of May, rows 0 to 999: .*infinity"):
         fit_parts_on_ray(METHODS["RidgeHash"](), [*cut(), (bad, Y[:1000])], names=[*"abcdef", "rows of May"])
+
+
+def test_a_part_that_always_kills_its_process_is_named(
+    ray: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    tries = tmp_path / "tries"
+    tries.mkdir()
+
+    def deadly() -> Any:
+        (tries / f"{time.time_ns()}").touch()
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    monkeypatch.setattr(training, "DEATHS", 2)
+    monkeypatch.setattr(training, "PAUSE", 0.01)
+    parts = [*cut(), deadly]
+    with pytest.raises(PartError, match=r"^part 6: the process that learned it was lost 2 times"):
+        hs.fit_parts(METHODS["RidgeHash"](), parts, map=ray_map)
+    assert len(list(tries.iterdir())) == 2
+    assert [one.getMessage() for one in caplog.records if "part 6: its process was lost" in one.getMessage()]
+
+
+class FakeRay:
+    """In the place of Ray. deaths : number of a task -> how often its process is lost, and by which error."""
+
+    class exceptions:
+        class RayTaskError(Exception): ...
+
+        class WorkerCrashedError(Exception): ...
+
+        class NodeDiedError(Exception): ...
+
+        class OutOfMemoryError(Exception): ...
+
+        class ObjectLostError(Exception): ...
+
+    def __init__(self, deaths: dict[int, list[str]]) -> None:
+        self.deaths, self.begun, self.cancelled = deaths, list[int](), list[Any]()
+
+    def remote(self, **options: Any) -> Any:
+        assert options["max_retries"] == 0
+        run = SimpleNamespace(options=lambda name: run, remote=lambda function, task: Call(function, task))
+        return lambda function: run
+
+    def put(self, value: Any) -> Any:
+        return value
+
+    def cluster_resources(self) -> dict[str, float]:
+        return {"CPU": 2}
+
+    def wait(self, calls: list[Any], num_returns: int, timeout: float | None) -> tuple[list[Any], list[Any]]:
+        return calls[:1], calls[1:]
+
+    def get(self, call: Any) -> Any:
+        number = call.task.number
+        self.begun.append(number)
+        if self.deaths.get(number):
+            raise getattr(self.exceptions, self.deaths[number].pop())("gone")
+        return call.function(call.task)
+
+    def cancel(self, call: Any, force: bool) -> None:
+        self.cancelled.append(call.task.number)
+
+
+class Call:
+    def __init__(self, function: Any, task: Any) -> None:
+        self.function, self.task = function, task
+
+
+def run(ray: FakeRay, monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    monkeypatch.setattr(training, "import_ray", lambda: ray)
+    monkeypatch.setattr(training, "PAUSE", 1e-4)
+    tasks: Any = [SimpleNamespace(name=f"part {number}", number=number) for number in range(6)]
+    found: Any = ray_map(lambda task: task.number, tasks)  # type: ignore[arg-type, return-value]
+    return sorted(found)
+
+
+def test_what_is_lost_is_done_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    often = ["WorkerCrashedError", "NodeDiedError", "OutOfMemoryError"] * 3
+    ray = FakeRay({0: [*often], 3: ["ObjectLostError"], 5: [*often]})
+    assert run(ray, monkeypatch) == list(range(6))
+    assert [ray.begun.count(number) for number in range(6)] == [10, 1, 1, 2, 1, 10]
+    assert not ray.cancelled
+
+
+def test_what_is_lost_ten_times_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    ray = FakeRay({4: ["OutOfMemoryError"] * 20})
+    with pytest.raises(PartError, match=r"^part 4: .* lost 10 times, .*OutOfMemoryError: gone"):
+        run(ray, monkeypatch)
+    assert ray.begun.count(4) == 10
 
 
 def test_few_parts_are_handed_out_at_once(ray: Any) -> None:

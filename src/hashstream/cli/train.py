@@ -107,7 +107,8 @@ def train(
     bits however it is learned: here, with --workers, or with --on ray, on processors of one kind.
 
     Each finished part is kept. Interrupted by Ctrl-C or a crash, the same command learns only the parts that are
-    missing. On Ray, a part whose process or machine is lost is learned again elsewhere.
+    missing. On Ray, a part whose process or machine is lost is learned again elsewhere; the command ends and names it
+    where that has happened ten times.
 
     A part is learned on one core, so give at least as many parts as there are cores, of about equal size.
     """

@@ -1,27 +1,36 @@
 """Learning of parts on Ray: `ray_map`, a `map` for `hashstream.fit_parts`.
 
-Ray places tasks, moves arguments and results, and repeats a task whose process or machine is lost. A task learns one
-part on one core. The hasher to start with is sent once per machine, and a part as what it is: of a `FilePart` only the
-path, which every machine must be able to read. Learners come back as the bytes that `hashstream.save` writes.
+Ray places tasks, and moves arguments and results; a task whose process or machine is lost is repeated. A task learns
+one part on one core. The hasher to start with is sent once per machine, and a part as what it is: of a `FilePart` only
+the path, which every machine must be able to read. Learners come back as the bytes that `hashstream.save` writes.
 """
 
 from __future__ import annotations
 
+import logging
 import os
+import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import islice
+from itertools import chain, islice
 from typing import Any, TypeVar
 
 from hashstream.hashers import OnlineHasher, PartProgress, fit_parts
-from hashstream.hashers.parts import Learned, Part, Task
+from hashstream.hashers.parts import Learned, Part, PartError, Task
 from hashstream.scale.connection import connected, import_ray
 
 __all__ = ["fit_parts_on_ray", "ray_map"]
+
+log = logging.getLogger("hashstream.scale")
 
 H = TypeVar("H", bound=OnlineHasher)
 
 AHEAD = 2
 """Tasks per core that are handed to Ray: more would fill its memory with learners that wait to be merged."""
+
+DEATHS = 10  # of the processes of one task
+PAUSE = 0.5  # seconds after the first of them; doubled after each: others may need the memory for some time
+LONGEST_PAUSE = 60.0
 
 
 def fit_parts_on_ray(
@@ -51,24 +60,41 @@ def fit_parts_on_ray(
 def ray_map(function: Callable[[Task], Learned], tasks: Iterable[Task]) -> Iterator[Learned]:
     """Like the built-in `map`, on the Ray that this process is connected to; results come as they are finished.
 
-    A task whose process or machine is lost is done again, as often as it takes. An exception of the function is raised
-    here as it is, and ends what runs.
+    A task whose process or machine is lost is done again, after a pause; `PartError` names one that was lost `DEATHS`
+    times. An exception of the function is raised here as it is. Both end what runs.
     """
     ray = import_ray()
-    remote = ray.remote(num_cpus=1, max_retries=-1)(_call)
+    remote = ray.remote(num_cpus=1, max_retries=0)(
+        _call
+    )  # Ray's own retries where memory runs out have no limit
     shared = ray.put(function)
     left = iter(tasks)
-    running: set[Any] = set()
+    running: dict[Any, Task] = {}
+    lost: list[tuple[float, Task]] = []  # when they are to be done again
+    deaths: Counter[int] = Counter()
     try:
         while True:
-            room = AHEAD * max(1, int(ray.cluster_resources().get("CPU", 1))) - len(running)
-            for task in islice(left, max(0, room)):
-                running.add(remote.options(name=f"learn {task.name}").remote(shared, task))
+            now, room = time.monotonic(), AHEAD * max(1, int(ray.cluster_resources().get("CPU", 1)))
+            again = [task for when, task in lost if when <= now]
+            lost = [one for one in lost if one[0] > now]
+            for task in chain(again, islice(left, max(0, room - len(running) - len(again) - len(lost)))):
+                running[remote.options(name=f"learn {task.name}").remote(shared, task)] = task
+            pause = min(when for when, _ in lost) - now if lost else None
             if not running:
-                return
-            done, _ = ray.wait(list(running), num_returns=1)
-            running.difference_update(done)
-            yield from (_result(ray, one) for one in done)
+                if pause is None:
+                    return
+                time.sleep(pause)
+                continue
+            done, _ = ray.wait(list(running), num_returns=1, timeout=pause)
+            for one in done:
+                task = running.pop(one)
+                try:
+                    learned = _result(ray, one)
+                except _losses(ray) as error:
+                    deaths[task.number] += 1
+                    lost.append((_after(task, deaths[task.number], error), task))
+                else:
+                    yield learned
     finally:
         for one in running:
             ray.cancel(one, force=True)
@@ -84,3 +110,23 @@ def _result(ray: Any, one: Any) -> Learned:
     except ray.exceptions.RayTaskError as error:
         raise error.cause from None
     return learned
+
+
+def _losses(ray: Any) -> tuple[type[Exception], ...]:
+    """The errors of a task whose process or machine was lost, also after it was done."""
+    known = ray.exceptions
+    return known.WorkerCrashedError, known.NodeDiedError, known.OutOfMemoryError, known.ObjectLostError
+
+
+def _after(task: Task, deaths: int, error: Exception) -> float:
+    """When a task that was lost is done again; `PartError` where it was lost too often."""
+    why = (str(error).strip().splitlines() or [""])[0]
+    if deaths >= DEATHS:
+        raise PartError(
+            f"{task.name}: the process that learned it was lost {deaths} times, as where memory runs out or compiled "
+            f"code crashes ({type(error).__name__}: {why}). With smaller parts or fewer workers it needs less memory"
+        ) from error
+    log.warning(
+        "%s: its process was lost, %d of %d times: it is learned again (%s)", task.name, deaths, DEATHS, why
+    )
+    return time.monotonic() + min(PAUSE * 2.0 ** (deaths - 1), LONGEST_PAUSE)
