@@ -219,3 +219,22 @@ def test_a_tensor_of_another_device_is_copied(tensor: Any) -> None:
     far = tensor(X, device="cuda:0")
     hasher = hs.FCOH(n_bits=12, random_state=0).fit(far, tensor(y, device="cuda:0"))
     assert np.array_equal(hasher.transform(far), hasher.transform(X))
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, ml_dtypes.bfloat16])
+@pytest.mark.parametrize("kind", [list, tuple])
+def test_a_list_of_tensors_is_taken_like_the_rows_of_one(kind: type, dtype: Any) -> None:
+    X, y = class_stream(60, 8, 3)
+    X = X.astype(dtype)
+    rows = kind(StandIn(row, requires_grad=True, device="cuda:0") for row in X)
+    hasher = hs.LSH(12, random_state=0).fit(rows, y)
+    codes = hs.LSH(12, random_state=0).fit(X, y).transform(X)
+    assert np.array_equal(hasher.transform(rows), codes)
+    assert np.array_equal(hasher.transform([X[0], rows[1]]), codes[:2])
+    labels = [StandIn(np.asarray(label), requires_grad=True) for label in y]
+    assert np.array_equal(hs.FCOH(12, random_state=0).fit(X, labels).classes_, np.unique(y))
+    named = hs.FCOH(12, random_state=0).fit(X, ["a", *labels[1:]])
+    assert set(named.classes_) == {"a", 0, 1, 2}
+    with hs.HashTable.open(None, hs.LSH(12, random_state=0)) as table:
+        table.ingest(range(60), rows)
+        assert table.search(rows[:3], k=1).ids.tolist() == [[0], [1], [2]]

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from hashstream.hashers.validation import as_array, is_tensor
+from hashstream.hashers.validation import as_array, has_tensors, is_tensor
 
 __all__ = ["LabelBook", "Labels", "LabelsLike", "as_labels", "is_missing", "labelled", "missing_rows"]
 
@@ -107,6 +107,8 @@ def as_labels(y: LabelsLike, name: str = "y") -> np.ndarray:
     """
     if is_tensor(y):
         y = as_array(y)
+    elif has_tensors(y):
+        y = [as_array(one).tolist() if is_tensor(one) else one for one in y]
     if not isinstance(getattr(y, "dtype", None), (np.dtype, type(None))):  # pandas' own: not by way of floats
         y = np.asarray(y, dtype=object)
     if hasattr(y, "toarray"):  # a sparse label matrix

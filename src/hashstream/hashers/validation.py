@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any, TypeVar
+from typing import Any, TypeGuard, TypeVar
 
 import numpy as np
 
@@ -69,11 +69,19 @@ def is_tensor(X: Any) -> bool:
     return hasattr(X, "detach") and hasattr(X, "cpu")
 
 
+def has_tensors(X: Any) -> TypeGuard[Sequence[Any]]:
+    """True for a list or tuple in which there is a tensor, as a loop over batches or rows leaves it."""
+    return isinstance(X, (list, tuple)) and any(map(is_tensor, X))
+
+
 def detached(X: Any) -> Any:
     """X; a tensor as an array that shares its memory, or a copy where it is not in that of the CPU.
 
     Gradients do not count. A tensor of a type that NumPy lacks, such as bfloat16, stays a tensor: `as_floats` reads it.
+    Tensors in a list become arrays.
     """
+    if has_tensors(X):
+        return [as_array(one) for one in X]
     if not is_tensor(X):
         return X
     X = X.detach().cpu()
