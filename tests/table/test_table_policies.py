@@ -376,6 +376,22 @@ def test_partial_is_every_where_it_saves_nothing(policy: Partial, settings: dict
     assert made[0] == made[1]
 
 
+def test_numbers_after_a_name_are_its_parameters_in_order() -> None:
+    assert parse("partial:16:50") == Partial(16, 50)
+    assert parse("gated:0.01:200:30") == Gated(0.01, 200, 30)
+    assert parse(" Lazy:0.5:1024 ") == Lazy(0.5, 1024)
+    for text, says in (
+        ("partial:16:x", "policy 'partial:16:x': k, after the colon, must be a whole number"),
+        ("partial:16:", "policy 'partial:16:': k, after the colon, must be a whole number"),
+        ("partial:16:0", "policy 'partial:16:0': k must be at least 1"),
+        ("partial:16:5:3", r"policy 'partial:16:5:3': partial takes at most 2 numbers \(bits, k\)"),
+        ("every:1:2", r"policy 'every:1:2': every takes at most 1 number \(k\)"),
+        ("never:1:2", "policy 'never:1:2': never takes no number"),
+    ):
+        with pytest.raises(ValueError, match=says):
+            parse(text)
+
+
 def test_partial_needs_a_projection(tmp_path: Path) -> None:
     assert parse("partial:8") == Partial(8, k=100)
     for hasher, what in (

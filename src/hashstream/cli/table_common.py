@@ -120,9 +120,9 @@ PolicyOption = Annotated[
     typer.Option(
         help="When items are re-encoded: eager (after every batch), every:K (batches), grown or grown:SHARE (when the "
         "table has grown by it), gated or gated:THETA (when the current functions tell labels apart better), lazy or "
-        "lazy:SHARE (in the background), partial:BITS (so many bits, after every 100 batches), projected:K (from codes "
-        "alone), never. Stored with the table; by default as stored, for a new table grown:0.2 with PosteriorHash and "
-        "every:100 with other methods, projected:100 without features.",
+        "lazy:SHARE (in the background), partial:BITS or partial:BITS:K (so many bits, after every 100 or K "
+        "batches), projected:K (from codes alone), never. Stored with the table; by default as stored, for a new table "
+        "grown:0.2 with PosteriorHash and every:100 with other methods, projected:100 without features.",
         show_default=False,
     ),
 ]

@@ -325,29 +325,31 @@ class Unregistered(Policy):
 
 
 def parse(text: str) -> Policy:
-    """A policy from its name, and a number for its first parameter: "eager", "every:100", "gated:0.01", "lazy:0.25".
+    """A policy from its name, and numbers for its parameters in their order: "eager", "every:100", "gated:0.01",
+    "partial:16:50". Those that are left out have their defaults.
 
-    >>> parse("every:50"), parse("lazy")
-    (Every(k=50), Lazy(share=0.25, piece=4096))
+    >>> parse("every:50"), parse("partial:8"), parse("partial:8:50")
+    (Every(k=50), Partial(bits=8, k=100), Partial(bits=8, k=50))
     """
-    name, colon, number = text.strip().lower().partition(":")
+    name, *numbers = text.strip().lower().split(":")
     policy = _POLICIES.get(name)
     if policy is None:
         raise ValueError(f"there is no policy {text!r}: choose from {', '.join(sorted(_POLICIES))}")
-    if not colon:
-        return policy()
     parameters = _parameters(policy)
-    if not parameters:
-        raise ValueError(f"policy {text!r}: {name} takes no number")
-    first = parameters[0]
-    whole = first.type in (int, "int")
+    if len(numbers) > len(parameters):
+        most = f"at most {len(parameters)} number{'s' * (len(parameters) > 1)}" if parameters else "no number"
+        names = f" ({', '.join(one.name for one in parameters)})" if parameters else ""
+        raise ValueError(f"policy {text!r}: {name} takes {most}{names}")
+    given: dict[str, int | float] = {}
+    for one, number in zip(parameters, numbers, strict=False):
+        whole = one.type in (int, "int")
+        try:
+            given[one.name] = int(number) if whole else float(number)
+        except ValueError:
+            what = "a whole number" if whole else "a number"
+            raise ValueError(f"policy {text!r}: {one.name}, after the colon, must be {what}") from None
     try:
-        value = int(number) if whole else float(number)
-    except ValueError:
-        what = "a whole number" if whole else "a number"
-        raise ValueError(f"policy {text!r}: {first.name}, after the colon, must be {what}") from None
-    try:
-        return policy(**{first.name: value})
+        return policy(**given)
     except ValueError as error:
         raise ValueError(f"policy {text!r}: {error}") from None
 
