@@ -4,7 +4,7 @@ The kernels are a plain shared library that is loaded with ctypes: they know not
 platform serves every version (`py3-none-<platform>`).
 
 The extension is `optional`: without a compiler the install still succeeds, and the NumPy twin of each kernel is used
-(`hashstream.show_versions()` says which).
+(the text that `hashstream.show_versions()` returns says which).
 """
 
 import re

@@ -31,6 +31,9 @@ def _installed(name: str) -> str:
 def show_versions() -> str:
     """Versions, machine, and whether the C kernels or NumPy do the work, as text for a bug report.
 
+    It is returned, and not printed as by the functions of this name in pandas and scikit-learn: the library prints
+    nothing by itself.
+
     >>> print(show_versions())
     hashstream ...
     kernels ...

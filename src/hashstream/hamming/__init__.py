@@ -7,7 +7,7 @@ count.
 `distances`, `topk`, `weighted_topk`, `radius` and `Parts` read every code; `MultiIndex` looks codes up. `histogram`,
 `rank` and `stable_scores` describe whole rankings. All are exact, ties are broken by row, and no result depends on the
 number of threads. A compiled kernel does the work, or its NumPy twin where the package was installed without a compiler
-(`hashstream.show_versions()` says which).
+(the text that `hashstream.show_versions()` returns says which).
 """
 
 from hashstream.hamming._labels import pack_labels
