@@ -92,9 +92,11 @@ class Members:
         """The same of some shards, each with its own arguments, in their order. timeout : instead of that of all."""
         return self._some(method, arguments, self.timeout if timeout is None else timeout)
 
-    def outcomes(self, method: str, args: tuple[Any, ...], timeout: float) -> list[Outcome]:
-        """How a call of all shards ended."""
-        return self.engine.gather([self._begin(shard, method, *args) for shard in self.shards], timeout)
+    def outcomes(
+        self, method: str, arguments: Mapping[int, tuple[Any, ...]], timeout: float
+    ) -> list[Outcome]:
+        """How calls of some shards ended, each with its own arguments, in their order."""
+        return self.engine.gather([call for call, _ in self.submit_each(method, arguments)], timeout)
 
     def write(self, method: str, *args: Any, long: bool = False) -> list[Any]:
         """The values of a method that writes, of all shards. long : whether it may take any time."""

@@ -8,7 +8,8 @@ whole cluster.
 from __future__ import annotations
 
 import json
-from collections.abc import Hashable, Sequence
+from collections.abc import Collection, Hashable, Mapping, Sequence
+from dataclasses import dataclass, field
 from time import monotonic
 from typing import Any
 
@@ -36,7 +37,25 @@ from hashstream.table.search_arguments import Include, check_candidates, check_c
 __all__ = ["Searcher"]
 
 SHORT = 1.0  # seconds that a search with partial=True waits for a shard
-TRIES = 5  # of a rescoring search whose candidates are removed meanwhile
+TRIES = 5  # of a rescoring search whose candidates are removed, or whose shards are lost, meanwhile
+LIMITS = 4  # that all tries of a rescoring search with partial=True take at most; each of its rounds has one
+
+
+@dataclass
+class _Rounds:
+    """The rounds of one search: each waits for `limit` seconds at most, and none beyond `end`.
+
+    lost : the numbers of shards that did not answer, and are not asked again.
+    """
+
+    partial: bool
+    limit: float
+    end: float
+    lost: set[int] = field(default_factory=set)
+
+    @property
+    def left(self) -> float:
+        return max(0.0, min(self.limit, self.end - monotonic()))
 
 
 class Searcher:
@@ -75,18 +94,14 @@ class Searcher:
         more = tuple(name for name in ("labels", "fields", "payloads") if name in include)
 
         def send(rows: np.ndarray) -> ClusterSearchResult:
-            end = monotonic() + limit
-            for _ in range(TRIES):
-                left = max(0.0, end - monotonic())
-                found, missing = self._nearest(rows, most, where, how, asymmetric, more, partial, left)
+            rounds = _Rounds(partial, limit, monotonic() + (LIMITS if partial else 1) * limit)
+            for tried in range(TRIES):
+                if tried and not rounds.left:
+                    break
+                found, missing = self._nearest(rows, most, where, how, asymmetric, more, rounds)
                 if rescore is None:
                     return found.result(offset, k, include, missing)
-                try:
-                    scored = self._rescored(rows, found, metric, max(0.0, end - monotonic()))
-                except (ShardLost, ShardMissing):
-                    if not partial:
-                        raise
-                    scored, end = None, monotonic() + limit  # the others have not had this time
+                scored = self._rescored(rows, found, metric, rounds)
                 if scored is not None:
                     return scored.result(offset, k, include, missing)
             raise ShardLost(
@@ -109,7 +124,9 @@ class Searcher:
 
         def send(rows: np.ndarray) -> ClusterRadiusResult:
             args = (self._shared(rows), int(radius), where, how, more)
-            found, _, missing = self._scatter("search_radius", args, partial, limit)
+            found, _, missing = self._scatter(
+                "search_radius", args, _Rounds(partial, limit, monotonic() + limit)
+            )
             return merge_radius(found, include, missing)
 
         key = (_text(where), radius, how, tuple(include), partial, timeout)
@@ -137,15 +154,18 @@ class Searcher:
 
     def _nearest(
         self, Q: np.ndarray, most: int, where: Where | None, how: str, asymmetric: bool, more: Sequence[str],
-        partial: bool, limit: float,
+        rounds: _Rounds,
     ) -> tuple[Candidates, float]:  # fmt: skip
         """The nearest by code of all shards, and the share of items that are missing."""
         args = (self._shared(Q), most, where, how, asymmetric, more)
-        found, shards, missing = self._scatter("search", args, partial, limit)
+        found, shards, missing = self._scatter("search", args, rounds)
         return candidates(found, shards, most), missing
 
-    def _rescored(self, Q: np.ndarray, found: Candidates, metric: Metric, limit: float) -> Candidates | None:
-        """Candidates ranked by their features, each scored where it is stored; None where one was removed meanwhile."""
+    def _rescored(
+        self, Q: np.ndarray, found: Candidates, metric: Metric, rounds: _Rounds
+    ) -> Candidates | None:
+        """Candidates ranked by their features, each scored where it is stored; None where one was removed, or its shard
+        lost, meanwhile."""
         if not found.ids.size:
             order = np.zeros(found.ids.shape, np.intp)
             return found.chosen(order, np.empty(found.ids.shape))
@@ -157,8 +177,9 @@ class Searcher:
             at: (shared, rows, found.ids[rows, columns], metric) for at, (rows, columns) in places.items()
         }
         far = np.empty(found.ids.shape)
-        scores = self._members.read_each("score", arguments, limit)
-        for place, scored in zip(places.values(), scores, strict=True):
+        scores = self._asked("score", arguments, rounds)
+        for shard, place in places.items():
+            scored = scores.get(shard)
             if scored is None:
                 return None
             far[place] = scored
@@ -173,25 +194,34 @@ class Searcher:
         return timeout
 
     def _scatter(
-        self, method: str, args: tuple[Any, ...], partial: bool, limit: float
+        self, method: str, args: tuple[Any, ...], rounds: _Rounds
     ) -> tuple[list[Any], list[int], float]:
         """The answers of all shards, the numbers of those that answered, and the share of items that is missing."""
-        members = self._members
-        outcomes = members.outcomes(method, args, limit)
-        lost = [at for at, outcome in enumerate(outcomes) if _is_lost(outcome)]
-        if lost and (not partial or len(lost) == len(outcomes)):
-            values(outcomes, members.shards, limit)
+        shards = len(self._members.shards)
+        found = self._asked(method, {at: args for at in range(shards) if at not in rounds.lost}, rounds)
+        for at, answer in found.items():
+            self._sizes[at] = answer.n_items
+            self.published(*answer.published)
+        missing = self._share(rounds.lost, shards) if rounds.lost else 0.0
+        return list(found.values()), list(found), missing
+
+    def _asked(
+        self, method: str, arguments: Mapping[int, tuple[Any, ...]], rounds: _Rounds
+    ) -> dict[int, Any]:
+        """The answers of shards, by their numbers. Those that do not answer are added to the lost ones; an error where
+        all are lost, or the search is not partial."""
+        members, limit = self._members, rounds.left
+        outcomes = members.outcomes(method, arguments, limit)
+        lost = {at for at, outcome in zip(arguments, outcomes, strict=True) if _is_lost(outcome)}
+        rounds.lost |= lost
+        if lost and (not rounds.partial or len(rounds.lost) == len(members.shards)):
+            values(outcomes, [members.shards[at] for at in arguments], limit, members.shards)
         for outcome in outcomes:
             if outcome.error is not None and not _is_lost(outcome):
                 raise outcome.error
-        there = [at for at in range(len(outcomes)) if at not in lost]
-        answers = [outcomes[at].value for at in there]
-        for at, answer in zip(there, answers, strict=True):
-            self._sizes[at] = answer.n_items
-            self.published(*answer.published)
-        return answers, there, self._share(lost, len(outcomes)) if lost else 0.0
+        return {at: outcome.value for at, outcome in zip(arguments, outcomes, strict=True) if at not in lost}
 
-    def _share(self, lost: Sequence[int], shards: int) -> float:
+    def _share(self, lost: Collection[int], shards: int) -> float:
         """The share of items in lost shards: as they said last; by their number where one never answered, or was empty,
         since it may have been filled meanwhile. Never 0."""
         if len(self._sizes) < shards or not all(self._sizes[at] for at in lost):
