@@ -28,8 +28,20 @@ class LocalActor:
     def submit(self, method: str, *args: Any) -> Outcome:
         return self.engine.run(self, method, args)
 
-    def stream(self, method: str, *args: Any) -> Iterator[Any]:
-        yield from getattr(self.object, method)(*args)
+    def stream(
+        self, method: str, *args: Any, every: float, late: Callable[[int, float], None]
+    ) -> Iterator[Any]:
+        found, n, waited = getattr(self.object, method)(*args), 0, 0.0
+        while True:
+            while self.lost or (self.name, method) in self.engine.slow:
+                waited += every
+                late(n, waited)
+            try:
+                value = next(found)
+            except StopIteration:
+                return
+            yield value
+            n, waited = n + 1, 0.0
 
     def restart(self) -> None:
         """As after a kill; the table is closed, since its lock would stay with this process."""

@@ -13,7 +13,7 @@ from tests.scale.local_engine import LocalActor, LocalEngine
 from tests.scale.pairs import X, Y, hasher_of
 
 from hashstream.scale import Cluster, ShardLost
-from hashstream.scale.engine import Outcome, RayEngine
+from hashstream.scale.engine import GROUPS, Outcome, RayEngine
 
 
 class SlowEngine(LocalEngine):
@@ -96,6 +96,67 @@ def test_a_process_that_does_not_answer(engine: RayEngine, tmp_path: Path) -> No
         try:
             with pytest.raises(ShardLost, match="shard 1 did not answer within 2 s"):
                 cluster.digest()
+            hits = cluster.search(X[:1], 1, rescore=20, partial=True, timeout=1.0)
+            assert 0 < hits.missing < 1
+            assert hits.distances.shape == (1, 1)
         finally:
             os.kill(process, signal.SIGCONT)
         assert cluster.digest() == digest
+
+
+def test_readers_of_codes(engine: RayEngine, tmp_path: Path) -> None:
+    """As many as a shard serves, and one more: searches and long calls wait for none of them."""
+    with Cluster.open(tmp_path / "c", hasher_of("FCOH"), engine=LocalEngine()) as cluster:
+        cluster.ingest(range(40), X[:40], Y[:40])
+        digest = cluster.digest()
+    with Cluster.open(tmp_path / "c", engine=engine, timeout=3.0) as cluster:
+        cluster.flush()  # waits until all are there
+        readers = [cluster.codes(1) for _ in range(GROUPS["stream"])]
+        for reader in readers:
+            assert len(next(reader).ids) == 1
+        assert cluster.search(X[:1], 1).ids.tolist() == [[0]]
+        assert cluster.digest() == digest
+        assert cluster.check()["rows"] >= 40
+        with pytest.raises(ShardLost, match=r"shard 0 answers, .* codes within 3 s: .* \(8\)") as late:
+            next(cluster.codes(1))
+        assert late.value.shards == (0,)
+        assert sum(len(piece.ids) for piece in readers.pop()) == 39
+        assert sum(len(piece.ids) for piece in cluster.codes(1)) == 40
+        process = cluster.shard_pids()[0]
+        os.kill(process, signal.SIGSTOP)
+        try:
+            with pytest.raises(ShardLost, match="shard 0 did not answer within 3 s"):
+                list(readers.pop())
+        finally:
+            os.kill(process, signal.SIGCONT)
+
+
+def test_codes_of_a_shard_that_is_lost(cluster: Cluster, slow: SlowEngine) -> None:
+    reader = cluster.codes(1)
+    next(reader)
+    slow.actors["shard 0"].lost = True
+    with pytest.raises(ShardLost, match="shard 0 did not answer within 7 s") as lost:
+        list(reader)
+    assert lost.value.shards == (0,)
+
+
+def test_codes_that_come_slowly(cluster: Cluster, slow: SlowEngine) -> None:
+    """They are waited for as long as the shard answers, but for the first piece."""
+    reader = cluster.codes(1)
+    next(reader)
+    slow.slow.add(("shard 0", "codes"))
+    slow.calls.clear()
+
+    def recover(name: str, method: str) -> None:
+        if len(slow.calls) == 5:
+            slow.slow.clear()
+
+    slow.before = recover
+    assert sum(len(piece.ids) for piece in reader) == 19
+    assert slow.calls[:5] == [("shard 0", "pid")] * 5
+    slow.slow.add(("shard 1", "codes"))
+    with pytest.raises(
+        ShardLost, match="shard 1 answers, but has not begun to send codes within 10 s"
+    ) as late:
+        list(cluster.codes())
+    assert late.value.shards == (1,)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import pickle
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple, Protocol
 
@@ -20,7 +20,9 @@ INLINE_BYTES = (
     50_000  # an argument below this is sent with each call; a larger one is stored once for all shards
 )
 AHEAD = 2  # values of a stream that wait in Ray's memory to be read
-GROUPS = {"read": 8, "write": 1}  # threads of an actor: writes are done one by one, and never block a search
+GROUPS = {"read": 8, "write": 1, "long": 4, "stream": 8}
+"""Threads of an actor. Writes are done one by one. No search waits for a write, for a call that may take long, or for a
+program that reads a stream slowly; nor does a long call wait for such a program."""
 
 
 @dataclass(frozen=True)
@@ -41,6 +43,8 @@ class Remote:
 
     reads: ClassVar[frozenset[str]] = frozenset()
     """Methods that do not write, and may run beside others."""
+    long: ClassVar[frozenset[str]] = frozenset()
+    """The same, where they may take any time."""
     small: ClassVar[frozenset[str]] = frozenset()
     """Methods whose arguments and values are sent as one string of bytes, unless an argument is large."""
 
@@ -58,8 +62,14 @@ class Actor(Protocol):
     def submit(self, method: str, *args: Any) -> Any:
         """Begin a call; returns a reference for `Engine.gather`."""
 
-    def stream(self, method: str, *args: Any) -> Iterator[Any]:
-        """The values of a method that yields; `ShardLost` where the actor dies before the last one."""
+    def stream(
+        self, method: str, *args: Any, every: float, late: Callable[[int, float], None]
+    ) -> Iterator[Any]:
+        """The values of a method that yields; `ShardLost` where the actor dies before the last one.
+
+        late : is called after every so many seconds without the next value, with the number of values so far and the
+        seconds that the next one was waited for. What it raises ends the stream.
+        """
 
 
 class Engine(Protocol):
@@ -142,23 +152,41 @@ class RayActor:
             self._methods[method, group] = bound
         return bound
 
-    def stream(self, method: str, *args: Any) -> Iterator[Any]:
+    def stream(
+        self, method: str, *args: Any, every: float, late: Callable[[int, float], None]
+    ) -> Iterator[Any]:
         ray = import_ray()
         bound = getattr(self.handle, method).options(
-            concurrency_group=self._group(method),
+            concurrency_group="stream",
             num_returns="streaming",
             max_task_retries=0,  # the rest of the values would be those of a later commit
             _generator_backpressure_num_objects=AHEAD,
         )
+        refs, n = bound.remote(*args), 0
         try:
-            for ref in bound.remote(*args):
-                yield ray.get(ref)
+            while True:
+                waited = 0.0
+                while not ray.wait([refs], timeout=every)[0]:
+                    waited += every
+                    late(n, waited)
+                ref = next(refs, None)
+                if ref is None:
+                    return
+                value = ray.get(ref, timeout=every)  # it is on this machine
+                n += 1
+                yield value
         except ray.exceptions.RayTaskError as error:
             raise error.cause from None
         except ray.exceptions.RayError as error:
             raise ShardLost(f"{self.name} was lost while it was read: read again from the start") from error
+        finally:
+            if not n:
+                ray.cancel(refs)  # it may still wait for a thread, and would then be done for nobody
+            del refs  # which a traceback may keep otherwise, and with it a thread of the actor
 
     def _group(self, method: str) -> str:
+        if method in self._kind.long:
+            return "long"
         return "read" if method in self._kind.reads else "write"
 
 

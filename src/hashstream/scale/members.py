@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from hashstream.scale.config import Config
-from hashstream.scale.engine import Actor, Engine, Outcome, values
-from hashstream.scale.errors import ClusterError
+from hashstream.scale.engine import GROUPS, Actor, Engine, Outcome, values
+from hashstream.scale.errors import ClusterError, ShardLost
 from hashstream.scale.learner import Learner
 from hashstream.scale.models import Publication
 from hashstream.scale.shard import Shard
@@ -91,6 +91,24 @@ class Members:
     ) -> list[Any]:
         """The same of some shards, each with its own arguments, in their order. timeout : instead of that of all."""
         return self._some(method, arguments, self.timeout if timeout is None else timeout)
+
+    def stream(self, at: int, method: str, *args: Any) -> Iterator[Any]:
+        """The values of a method of a shard that yields. It may take any time, as long as the shard answers another
+        call meanwhile; `ShardLost` otherwise, and where it does not begin in time."""
+        shard = self.shards[at]
+        self.read_each("pid", {at: ()})  # waits for one that is being restarted
+
+        def late(n: int, waited: float) -> None:
+            self.read_each("pid", {at: ()})
+            if not n and waited >= self.timeout:
+                raise ShardLost(
+                    f"{shard.name} answers, but has not begun to send {method} within {round(waited, 1):g} s: as many "
+                    f"programs or threads as it serves at a time ({GROUPS['stream']}) may be reading them, or have "
+                    "stopped halfway. Read again when one of them has ended, or has closed its iterator",
+                    [at],
+                )
+
+        yield from shard.stream(method, *args, every=min(self.timeout, LOOK), late=late)
 
     def outcomes(
         self, method: str, arguments: Mapping[int, tuple[Any, ...]], timeout: float

@@ -70,7 +70,8 @@ class Readable:
             publication.
         partial : where shards do not answer, answer from the others; `missing` of the result is the share of the items
             that were not searched. Otherwise `ShardLost`.
-        timeout : seconds to wait for a shard; by default that of `open`, and 1 with `partial`.
+        timeout : seconds to wait for a shard; by default that of `open`, and 1 with `partial`, where each of the two
+            rounds of `rescore` waits for so long.
         """
         self._refuse_if_closed()
         return self._searcher.search(
@@ -149,12 +150,15 @@ class Readable:
 
     def codes(self, rows: int = 65_536) -> Iterator[Codes]:
         """All codes in pieces of at most so many rows, each of one version: shard by shard, each as of one commit.
-        `ShardLost` where a shard dies meanwhile: read them again from the start."""
+        `ShardLost` where a shard dies or does not answer meanwhile: read them again from the start.
+
+        A shard serves eight readers at a time; where more are open, the others wait, and get `ShardLost` after
+        `timeout`. Searches wait for none of them. An iterator that is not read to its end is closed with `close()`.
+        """
         self._refuse_if_closed()
         check_count("rows", rows, 1)
-        for at, shard in enumerate(self._members.shards):
-            self._members.read_each("pid", {at: ()})  # waits for one that is being restarted
-            yield from shard.stream("codes", rows)
+        for at in range(len(self._members.shards)):
+            yield from self._members.stream(at, "codes", rows)
 
     def digest(self) -> int:
         """The sum of the shards' digests: that of one table with the same items. See `HashTable.digest`."""

@@ -69,11 +69,11 @@ class Shard(Remote):
 
     reads = frozenset(
         {
-            "search", "search_radius", "score", "get", "ids", "count", "contains", "fields", "stats", "digest",
-            "codes", "check", "snapshot", "export", "pid", "published", "facts", "sample_ids", "may_be_restored",
-            "sequences",
+            "search", "search_radius", "score", "get", "ids", "count", "contains", "fields", "stats", "pid",
+            "published", "facts", "sample_ids", "may_be_restored", "sequences",
         }
     )  # fmt: skip
+    long = frozenset({"digest", "check", "snapshot", "export"})
     small = frozenset({"search", "search_radius", "score"})
 
     def __init__(self, path: str, number: int, shards: int, per_node: int | None = None) -> None:
@@ -310,6 +310,7 @@ class Shard(Remote):
             "id_kind": table.id_kind,
             "items": len(table),
             "settings": table.settings,
+            "version": table.version,
         }
 
     def stats(self) -> TableStats:
@@ -319,6 +320,7 @@ class Shard(Remote):
         return self.table.digest()
 
     def codes(self, rows: int) -> Iterator[Codes]:
+        """For `Actor.stream`."""
         yield from self.table.codes(rows)
 
     def check(self, sample: int) -> dict[str, int]:
