@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -14,6 +15,9 @@ from hashstream.table import Call, Commit, Writer
 
 __all__ = ["ServedCluster", "cluster_kind"]
 
+log = logging.getLogger("hashstream.scale")
+
+TELLING = 1.0  # seconds that a write that is done waits for shards, to tell of it
 TIMEOUT = (
     20.0  # seconds that a search waits for a shard: longer than a restart, shorter than a request may take
 )
@@ -36,8 +40,9 @@ def cluster_kind(address: str | None = None) -> TableKind:
 class ServedCluster(Cluster):
     """A cluster with the few things of a table that only a service asks for.
 
-    told : is called after every write through this object. Events of shards that re-encode by themselves, and of other
-    programs, are not told.
+    told : is called after every write through this object, once for calls that are done together. Where a shard does
+    not answer soon, and where `told` fails, that is logged: the write is done. Events of shards that re-encode by
+    themselves, and of other programs, are not told.
     """
 
     told: Callable[[Commit], None] | None = None
@@ -61,16 +66,20 @@ class ServedCluster(Cluster):
 
     def _do(self, calls: list[Call]) -> None:
         self._storer.do(calls)
-        for call in calls:
-            if call.error is not None:
-                continue
+        done = [call for call in calls if call.error is None]
+        added = labelled = learned = 0
+        for call in done:
             if call.kind in ("label", "annotate"):
                 count = call.result or 0
-                self._tell(labelled=count, learned=count if call.kind == "label" else 0)
+                labelled += count
+                learned += count if call.kind == "label" else 0
             else:
-                learned = call.kind == "ingest" and len(call.args) > 2 and call.args[2] is not None
-                n = len(call.args[0])
-                self._tell(added=n, learned=n if learned else 0)
+                count = len(call.args[0])
+                added += count
+                if call.kind == "ingest" and len(call.args) > 2 and call.args[2] is not None:
+                    learned += count
+        if done:
+            self._tell(added=added, labelled=labelled, learned=learned)
 
     def remove(self, ids: Any = None, **more: Any) -> int:
         count = super().remove(ids, **more)
@@ -83,5 +92,13 @@ class ServedCluster(Cluster):
         return count
 
     def _tell(self, **counts: int) -> None:
-        if self.told is not None:
-            self.told(Commit(self.commits, version=self.version, **counts))
+        if self.told is None:
+            return
+        try:
+            every = dict.fromkeys(range(self.config.shards), ())
+            facts = self._members.read_each("facts", every, TELLING)
+            commits = sum(one["commits"] for one in facts)
+            version = max((one["version"] for one in facts if one["version"] is not None), default=None)
+            self.told(Commit(commits, version=version, **counts))
+        except Exception as error:
+            log.warning("a write was not told, which is stored: %r", error)
