@@ -28,6 +28,54 @@ def test_a_file_that_is_read_by_other_columns_is_another_part(tmp_path: Path) ->
         assert len(cluster) == 50
 
 
+def test_a_file_is_known_by_whatever_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "days").mkdir()
+    file = tmp_path / "days" / "d0.npz"
+    np.savez(file, ids=np.arange(50), x=X[:50], y=Y[:50])
+    (tmp_path / "link.npz").symlink_to(file)
+    monkeypatch.chdir(tmp_path / "days")
+    with Cluster.open(tmp_path / "cluster", hasher_of("FCOH"), shards=2, engine=LocalEngine()) as cluster:
+        assert cluster.feed(["d0.npz"]).parts == 1
+        for name in (
+            "./d0.npz",
+            "../days/d0.npz",
+            "../link.npz",
+            file,
+            tmp_path / "link.npz",
+            open_rows("d0.npz"),
+        ):
+            assert cluster.feed([name]).skipped == 1
+        assert cluster.stats().n_seen == 50
+        (tmp_path / "days" / "d1.npz").write_bytes(file.read_bytes())
+        assert cluster.feed(["d1.npz"]).parts == 1  # another file with the same content
+
+
+@pytest.mark.parametrize("kind", ["npz", "csv", "npy"])
+def test_columns_may_be_named_that_are_the_default(tmp_path: Path, kind: str) -> None:
+    file = tmp_path / f"rows.{kind}"
+    named: dict[str, Any] = {"id": "ids", "label": "y", "features": "x*"}
+    if kind == "npz":
+        named["features"] = "x"
+        np.savez(file, ids=np.arange(50), x=X[:50], y=Y[:50], wrong=Y[1:51])
+    elif kind == "csv":
+        lines = [["ids", *(f"x{at}" for at in range(64)), "y"]]
+        lines += [[str(one) for one in (row, *X[row], Y[row])] for row in range(50)]
+        file.write_text("\n".join(map(",".join, lines)))
+    else:
+        np.save(file, X[:50])
+        np.save(tmp_path / "rows.ids.npy", np.arange(50))
+        np.save(tmp_path / "rows.labels.npy", Y[:50])
+        named = {"id": str(tmp_path / "rows.ids.npy"), "label": str(tmp_path / "rows.labels.npy")}
+    with Cluster.open(tmp_path / "cluster", hasher_of("FCOH"), shards=2, engine=LocalEngine()) as cluster:
+        assert cluster.feed([file]).parts == 1
+        for name, value in named.items():
+            assert cluster.feed([file], **{name: value}).skipped == 1
+        assert cluster.feed([file], **named).skipped == 1
+        if kind == "npz":
+            assert cluster.feed([open_rows(file, label="wrong")]).parts == 1
+            assert cluster.feed([file], label="wrong").skipped == 1
+
+
 def test_labels_in_a_file_of_their_own_belong_to_the_part(tmp_path: Path) -> None:
     file = tmp_path / "rows.npy"
     np.save(file, X[:50])

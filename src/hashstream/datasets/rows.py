@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike
 
-from hashstream.datasets.columns import Kind
+from hashstream.datasets.columns import Chosen, Kind
 from hashstream.datasets.errors import DatasetError
 
 __all__ = [
@@ -57,6 +57,7 @@ class RowSource(ABC):
 
     name : for messages. d : features per row. total : number of rows, or of bytes if the rows are not counted; unit :
     "rows" or "bytes". has_ids, has_labels : whether its rows have them. fields, payload : names of columns.
+    chosen : the columns that are read, whether they were named or not; None for a source without names.
     """
 
     name: str
@@ -67,6 +68,7 @@ class RowSource(ABC):
     has_labels: bool
     fields: Sequence[str] = ()
     payload: Sequence[str] = ()
+    chosen: Chosen | None = None
 
     @abstractmethod
     def pieces(self, size: int) -> Iterator[Rows]:

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from hashstream._machine import check_memory
-from hashstream.datasets.columns import ALL, FEATURES, IDS, LABELS, Columns
+from hashstream.datasets.columns import ALL, FEATURES, IDS, LABELS, Chosen, Columns
 from hashstream.datasets.errors import DatasetError
 from hashstream.datasets.npy import Header, names_in_npz, open_npy, open_npz, read_npz
 from hashstream.datasets.rows import AlignedRows, Rows
@@ -80,6 +80,7 @@ class NpyRows(_StoredRows):
             side_files[what] = str(usual) if name is None and usual.is_file() else name
         ids, y = Columns(side_files["ids"], side_files["labels"]).side_files()
         super().__init__(path, ids, y, dtype=dtype, text=text)
+        self.chosen = Chosen(None, (), ())
 
     def _open(self) -> AbstractContextManager[tuple[IO[bytes], Header]]:
         return open_npy(self._path)
@@ -123,6 +124,7 @@ class NpzRows(_StoredRows):
                 f"{', '.join(there[:100]) or 'nothing'} with --features"
             )
         self._member = names["features"]
+        self.chosen = Chosen(names["ids"], tuple(filter(None, [names["labels"]])), (self._member,))
         if names["ids"] is not None:
             ids = read_npz(path, names["ids"])[names["ids"]]
         if names["labels"] is not None:

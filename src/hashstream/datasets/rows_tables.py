@@ -51,7 +51,7 @@ class _TableRows(RowSource):
         return which[first : first + n]
 
     def _choose(self, chosen: Chosen) -> None:
-        self._chosen = chosen
+        self.chosen: Chosen = chosen
         self.has_ids = chosen.id is not None or self._ids is not None
         self.has_labels = bool(chosen.labels) or self._y is not None
         self.fields, self.payload = chosen.fields, chosen.payload
@@ -267,7 +267,7 @@ class ParquetRows(_TableRows):
 
     def pieces(self, size: int) -> Iterator[Rows]:
         kinds, first = (Kind("id", self._text), Kind("label", self._text)), 0
-        chosen, dtype = self._chosen, self._dtype
+        chosen, dtype = self.chosen, self._dtype
         task = {"size": size, "id": chosen.id, "labels": chosen.labels, "features": chosen.features}
         task["more"] = chosen.more
         with self._parser(**task, lists=self._lists, width=self.d, dtype=dtype.str) as answers:

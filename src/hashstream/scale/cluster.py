@@ -195,10 +195,10 @@ class Cluster(Keeping):
         part that all shards have is skipped. So the same call again, after anything was killed, goes on; and an old
         part that is fed again changes nothing that is newer.
 
-        parts : files as `HashTable.ingest_files` takes them, known by their names as given, by a hash of their
-            content, and by the columns that are read; and tuples (ids, X) or (ids, X, y), each learned at once,
-            known by `name`, their place and their content. A `RowSource` that is not named by its file is known by the
-            number of its rows only.
+        parts : files as `HashTable.ingest_files` takes them, known by their paths (absolute, without links), by a hash
+            of their content, and by the columns that are read, named or not; and tuples (ids, X) or (ids, X, y), each
+            learned at once, known by `name`, their place and their content. A `RowSource` that is not named by its file
+            is known by the number of its rows only.
         learn : False stores labels, and does not learn from them. batch : rows of a file that are learned at a time.
         force : send parts again that are noted as fed; rows that are stored stay as they are.
         in_flight : batches that shards are storing at a time.

@@ -170,17 +170,22 @@ class Feed:
 
     def _mark(self, file: str | Path | RowSource, source: RowSource) -> str:
         """The content of a file, and how it is read: with other columns it has other rows."""
-        read = {name: value for name, value in self._columns.items() if name != "dtype"}
+        read = {"learn": self._learn, "fields": sorted(source.fields), "payload": list(source.payload)}
+        read |= {name: self._columns[name] for name in ("header", "text")}
         if self._first_id and not source.has_ids:
             read["first_id"] = int(self._first_id)
-        how = json.dumps({"learn": self._learn, "fields": sorted(source.fields), **read}, sort_keys=True)
-        path = Path(file_name(file)).expanduser()
+        chosen, path = source.chosen, Path(file_name(file))
+        if chosen is not None:
+            read |= {"id": chosen.id, "labels": chosen.labels, "features": chosen.features}
+        how = json.dumps(read, sort_keys=True)
         if not path.is_file():
             return f"{source.total} {source.unit} of {source.d} features, {how}"
-        named = [Path(name).expanduser() for name in (self._columns["id"], self._columns["label"]) if name]
-        beside = [path.with_suffix(".ids.npy"), path.with_suffix(".labels.npy")]
-        found = [one for one in [*named, *beside] if one.suffix == ".npy" and one.is_file()]
-        return " ".join([*map(file_mark, [path, *found]), how])
+        marks = [file_mark(path), hashlib.blake2b(how.encode(), digest_size=12).hexdigest()]
+        for what, name in (("ids", self._columns["id"]), ("labels", self._columns["label"])):
+            beside = path.with_suffix(f".{what}.npy") if name is None else Path(name).expanduser()
+            if beside.suffix == ".npy" and beside.is_file():
+                marks.append(f"{what} {file_mark(beside)}")
+        return " ".join(marks)
 
     # ---- what is under way
 
@@ -208,8 +213,10 @@ class Feed:
 
 
 def file_name(file: str | Path | RowSource) -> str:
-    """The name under which the feed log knows a file: as it was given."""
-    return file.name if isinstance(file, RowSource) else os.fspath(file)
+    """The name under which the feed log knows a file: its path, however it was typed. Other sources have names."""
+    name = file.name if isinstance(file, RowSource) else os.fspath(file)
+    path = Path(name).expanduser()
+    return str(path.resolve()) if path.is_file() else name
 
 
 def file_mark(path: Path) -> str:
