@@ -10,10 +10,12 @@ import socket
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import Any
 
 from hashstream._extras import require
+from hashstream._files import lock, write_holder
 from hashstream._machine import cores
 from hashstream.scale.errors import ClusterError
 
@@ -23,6 +25,8 @@ log = logging.getLogger("hashstream.scale")
 
 NAMESPACE = "hashstream"
 CONNECT = 10.0  # seconds
+PREFIX = "hs-ray-"  # of temporary folders; short, as the paths of sockets have a limit
+OWNER = "owner"  # a file in such a folder
 STORE_BYTES = 256 << 20  # of shared memory for arguments and results, where Ray is started here
 
 
@@ -78,7 +82,8 @@ def connect(
             raise _no_connection(address, error) from error
         return ray
     log.info("starting Ray on this machine")
-    folder = tempfile.mkdtemp(prefix="hs-ray-")  # short: the paths of sockets have a limit
+    remove_left_folders()
+    folder = new_folder()
     atexit.register(_end, ray, folder, os.getpid())
     ray.init(
         address="local",  # a Ray that was killed leaves a file that would be looked for
@@ -111,6 +116,36 @@ def _end(ray: Any, folder: str, process: int) -> None:
     if os.getpid() == process:  # not in a fork
         ray.shutdown()
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def new_folder() -> str:
+    """A temporary folder for Ray, with a file that this process keeps locked as long as it lives."""
+    folder = tempfile.mkdtemp(prefix=PREFIX)
+    with suppress(OSError):  # without it, the folder stays where this process is killed
+        part = os.path.join(folder, f"{OWNER}.part")
+        handle = os.open(part, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
+        lock(handle)
+        write_holder(handle)
+        os.rename(part, os.path.join(folder, OWNER))  # locked before anybody knows it
+    return folder
+
+
+def remove_left_folders() -> None:
+    """Remove such folders of this user whose process was killed. Where none is known to have it, a folder stays."""
+    for path in Path(tempfile.gettempdir()).glob(f"{PREFIX}*"):
+        with suppress(OSError):
+            handle = os.open(path / OWNER, os.O_RDWR | getattr(os, "O_NOFOLLOW", 0))
+            try:
+                mine = not path.is_symlink() and path.stat().st_uid == os.fstat(handle).st_uid == _user()
+                if mine:
+                    lock(handle)  # OSError while the process lives
+                    shutil.rmtree(path, ignore_errors=True)
+            finally:
+                os.close(handle)
+
+
+def _user() -> int:
+    return os.getuid() if hasattr(os, "getuid") else 0
 
 
 _inherited = False  # whether this process was forked from one that was connected
