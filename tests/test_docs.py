@@ -64,6 +64,12 @@ def headings(page: Path) -> set[str]:
     return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in found}
 
 
+@pytest.mark.parametrize("page", sorted((ROOT / "docs").glob("*.md")), ids=lambda page: page.name)
+def test_a_link_to_a_page_is_in_words(page: Path) -> None:
+    """On the site there is no file of that name. CONTRIBUTING.md is a file of the repository."""
+    assert set(re.findall(r"\[([^]\s]+\.md)\]\(", page.read_text())) <= {"CONTRIBUTING.md"}
+
+
 def test_tables_of_methods_are_those_of_the_measured_rows() -> None:
     """Otherwise run `python -m benchmarks.which`."""
     page = (ROOT / "docs/which-method.md").read_text()
