@@ -111,7 +111,7 @@ print(f"MeanCodes passes all {len(hs.checks.CHECKS)} checks")
 # %%
 methods = {"MeanCodes": MeanCodes, **{name: getattr(hs, name) for name in against}}
 data = evaluate.PreparedDataset.of(hs.datasets.load("digits"))
-for old in out.glob("own_method_rows.*"):  # would not be measured again, however the method has changed
+for old in out.glob("own_method_rows.*"):  # rows of another version of the method would be refused
     old.unlink()
 results = evaluate.Results(out / "own_method_rows.csv")
 evaluate.run(evaluate.jobs(methods, bits=[32], runs=runs), data, results)

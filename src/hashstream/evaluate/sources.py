@@ -1,4 +1,4 @@
-"""What the code of a method of one's own was, when its rows were measured.
+"""Digests of the source of a user's own methods.
 
 Rows are identified by the name of a method. A digest of its source next to them tells whether that name still means the
 same, so that an edited method is not shown with the figures of an older one.
