@@ -10,6 +10,7 @@ import pytest
 from tests.table.table_worlds import rows
 
 import hashstream as hs
+from hashstream.hashers import registry
 from hashstream.hashers.serialization import encoder_digest, from_bytes, to_bytes
 from hashstream.table import HashTable, TableError
 
@@ -307,3 +308,33 @@ def test_functions_of_the_same_parameters_leave_nothing_to_remember(tmp_path: Pa
         table.adopt(elsewhere())
         table.export(tmp_path / "e")
     assert not (tmp_path / "e" / "created.safetensors").exists()
+
+
+class Own(hs.RidgeHash):
+    """A method of somebody's own."""
+
+
+def test_a_method_of_ones_own_is_needed_only_to_compare_with_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as here:
+        here.setitem(registry._METHODS, "Own", Own)
+        with HashTable.open(tmp_path / "t", hasher(Own)) as table:
+            table.ingest(range(60), X[:60], Y[:60])
+            table.adopt(later(elsewhere(), table))
+        HashTable.open(tmp_path / "t", hasher(Own)).close()
+    with HashTable.open(tmp_path / "t", hasher()) as table:  # another program, which does not know the method
+        assert type(table.hasher) is hs.RidgeHash
+        assert table.check()
+        with pytest.raises(TableError, match="Own"):
+            _ = table.created_with
+        table.export(tmp_path / "e")
+    HashTable.restore(tmp_path / "e", tmp_path / "r").close()
+    with pytest.raises(TableError, match="Own"):
+        HashTable.open(tmp_path / "r", hasher(hs.FCOH))
+
+
+def test_a_method_that_is_not_registered_may_adopt_in_memory() -> None:
+    with HashTable.open(None, hasher(Own)) as table:
+        table.ingest(range(60), X[:60], Y[:60])
+        assert table.adopt(later(elsewhere(), table)) == 60

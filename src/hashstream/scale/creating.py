@@ -115,10 +115,8 @@ def create(folder: Path, config: Config, hasher: OnlineHasher | None, members: M
     """
     if config.created:
         if hasher is not None:
-            created, current = (
-                from_bytes(one, "the learner's hasher") for one in members.learn("parameters")
-            )
-            check_same_hasher(folder, hasher, created, current)
+            created, current = members.learn("parameters")
+            check_same_hasher(folder, hasher, from_bytes(current, "the learner's hasher"), created)
         return config
     if hasher is None:
         raise ClusterError(f"{folder} was not created completely: open it once more with hasher=")

@@ -74,7 +74,9 @@ class Learner(Remote):
             settings = {**settings, "policy": Never()}
             HashTable.open(self._folder, from_bytes(raw, "the hasher"), **settings).close()
         table = self.table  # its lock first
-        check_same_hasher(self._path, from_bytes(raw, "the hasher"), table.created_with, table.hasher)
+        check_same_hasher(
+            self._path, from_bytes(raw, "the hasher"), table.hasher, to_bytes(table.created_with)
+        )
         with self._opening:
             if self._feed_log is None:
                 self._feed_log = FeedLog(self._path / FEED_LOG, create=True)

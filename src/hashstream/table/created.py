@@ -8,20 +8,30 @@ from typing import Any
 
 import numpy as np
 
-from hashstream.hashers import OnlineHasher
+from hashstream.hashers import FormatError, OnlineHasher
+from hashstream.hashers.serialization import from_bytes, to_bytes
 from hashstream.table.errors import TableError
 from hashstream.table.state.state import State
 
-__all__ = ["check_same_hasher", "created_with", "unlearned"]
+__all__ = ["check_same_hasher", "created_with", "creation_of", "unlearned"]
 
 RANDOM = (np.random.Generator, np.random.RandomState, np.random.SeedSequence)
 
 
-def created_with(state: State, adopted: OnlineHasher) -> OnlineHasher | None:
+def created_with(state: State, adopted: OnlineHasher) -> bytes | None:
     """`State.created` of the next state. adopted : the hasher that then takes the place of the model's."""
     if state.created is not None or difference(state.model.hasher, adopted) is None:
         return state.created
-    return unlearned(state.model.hasher)
+    try:
+        return to_bytes(unlearned(state.model.hasher))
+    except TypeError:  # a method that is not registered, as it may be in memory
+        return None
+
+
+def creation_of(folder: Path | None, state: State) -> OnlineHasher:
+    """A hasher that has learned nothing, with the parameters that a table was created with. TableError where that is
+    a method which is not known here, of which a table needs no more than that."""
+    return unlearned(state.model.hasher) if state.created is None else _read(folder, state.created)
 
 
 def unlearned(hasher: OnlineHasher) -> OnlineHasher:
@@ -30,14 +40,26 @@ def unlearned(hasher: OnlineHasher) -> OnlineHasher:
 
 
 def check_same_hasher(
-    folder: Path, given: OnlineHasher, created: OnlineHasher, current: OnlineHasher
+    folder: Path, given: OnlineHasher, current: OnlineHasher, created: bytes | None
 ) -> None:
-    """TableError where a hasher has neither the parameters that a table was created with nor the current ones."""
-    found = difference(given, created)
-    if found is not None and difference(given, current) is not None:
+    """TableError where a hasher has neither the parameters of the current one nor those of the creation.
+
+    created : as `State.created`.
+    """
+    found = difference(given, current)
+    if found is not None and created is not None:
+        found = difference(given, _read(folder, created))
+    if found is not None:
         raise TableError(
             f"{folder} was created with {found[0]}, not with {found[1]}: leave hasher= out, or open another folder"
         )
+
+
+def _read(folder: Path | None, created: bytes) -> OnlineHasher:
+    try:
+        return from_bytes(created, "the hasher of the creation")
+    except FormatError as error:
+        raise TableError(f"{folder or 'a table in memory'}: {error}") from error
 
 
 def difference(given: OnlineHasher, stored: OnlineHasher) -> tuple[str, str] | None:

@@ -150,7 +150,7 @@ def _compare(
     """TableError where what was given is not what the table was created with."""
     folder, kept, stored = storage.path, storage.keep_features, state.model.hasher
     if hasher is not None:
-        check_same_hasher(folder, hasher, state.created or stored, stored)
+        check_same_hasher(folder, hasher, stored, state.created)
         if hasattr(hasher, "n_seen_") and not _learned_the_same(hasher, stored):
             warnings.warn(
                 f"what the given hasher has learned ({hasher.n_seen_:,} rows) is ignored: {folder} goes on from what "

@@ -20,7 +20,7 @@ from hashstream.hashers import LabelsLike, OnlineHasher
 from hashstream.hashers.validation import check_count
 from hashstream.table.calls import Call, Doing, do_calls, done_by
 from hashstream.table.comparing import compared, is_due
-from hashstream.table.created import created_with, unlearned
+from hashstream.table.created import created_with, creation_of
 from hashstream.table.errors import Overtaken, TableError
 from hashstream.table.export.manifest import Manifest
 from hashstream.table.export.restore import restore_folder
@@ -746,7 +746,7 @@ class HashTable(Readable):
         others where it was adopted."""
         self._refuse_if_forked()
         self._keep_up()
-        return unlearned(self._state.created or self._state.model.hasher)
+        return creation_of(self._storage.path, self._state)
 
     def __repr__(self) -> str:
         hasher, view = self._state.model.hasher, self._state.view

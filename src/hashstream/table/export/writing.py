@@ -177,7 +177,7 @@ class Export:
             return None
         path = self.folder / f"{self.prefix}created.safetensors"
         with write_file(path) as temporary:
-            temporary.write_bytes(to_bytes(created))
+            temporary.write_bytes(created)
         return File(**described(path))
 
     def manifest(self, parts: list[Part]) -> Manifest:

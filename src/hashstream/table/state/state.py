@@ -71,8 +71,8 @@ class State:
     comparison : how codes of different versions compare, as measured last.
     adopted : the last commit whose functions cannot be learned again from what is stored: they were learned elsewhere,
         or mixed.
-    created : a hasher that has learned nothing, with the parameters that the table was created with; None where they
-        are those of the model.
+    created : a hasher that has learned nothing, with the parameters that the table was created with, as `to_bytes`
+        writes it; None where they are those of the model.
     """
 
     view: View
@@ -84,7 +84,7 @@ class State:
     relabelled: int = 0
     comparison: Comparison = field(default_factory=Comparison)
     adopted: int = 0
-    created: OnlineHasher | None = None
+    created: bytes | None = None
 
     @classmethod
     def empty(

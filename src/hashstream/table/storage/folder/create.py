@@ -16,7 +16,7 @@ from hashstream.table.storage.base import Source
 from hashstream.table.storage.folder.database import Database
 from hashstream.table.storage.folder.lock import LOCK, WriterLock
 from hashstream.table.storage.folder.names import DATABASE, MARKER, is_table
-from hashstream.table.storage.folder.records import Head, Identity, ModelRow, created_row, kinds_of
+from hashstream.table.storage.folder.records import Head, Identity, ModelRow, kinds_of
 from hashstream.table.storage.folder.segments import sync_folder
 from hashstream.table.storage.folder.snapshot import new_folder
 from hashstream.table.storage.folder.storage import FolderStorage
@@ -64,7 +64,7 @@ def _create(path: Path, state: State, settings: Settings, keep_features: bool) -
         database.put_head(Head(fields=kinds_of(state.view)))
         database.put_checkpoint(ModelRow(state.model.version, 0, to_bytes(hasher)))
         if state.created is not None:
-            database.put_created(created_row(state.created))
+            database.put_created(state.created)
     part.replace(path / DATABASE)
     sync_folder(path)
 

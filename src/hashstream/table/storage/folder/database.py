@@ -566,13 +566,12 @@ class Database:
         """The hash functions of an old version that is alive."""
         self._insert("models", "encoder", *row, replace=True)
 
-    def put_created(self, row: ModelRow) -> None:
-        """The hasher of `State.created`. There is none in a table whose functions are its own, and in those of before
-        there was one."""
-        self._insert("models", "created", *row, replace=True)
+    def put_created(self, raw: bytes) -> None:
+        """As `State.created`. Tables have none whose functions are their own, nor had those of before there was one."""
+        self._insert("models", "created", 0, 0, raw, replace=True)
 
-    def created(self) -> ModelRow | None:
-        return next(self._models("created"), None)
+    def created(self) -> bytes | None:
+        return next((row.raw for row in self._models("created")), None)
 
     def checkpoint(self) -> ModelRow | None:
         """The saved model."""

@@ -18,7 +18,7 @@ from types import MappingProxyType
 
 import numpy as np
 
-from hashstream.hashers import FormatError, OnlineHasher
+from hashstream.hashers import FormatError
 from hashstream.hashers.serialization import encoder_from_bytes, from_bytes
 from hashstream.table.errors import TableError
 from hashstream.table.state.change import Feedback
@@ -76,7 +76,7 @@ class Loader:
             state = self._with_labels(state)
         check_view(state.view, self.head)
         clock = time.perf_counter()
-        state = replace(self._with_model(state, saved.seq), created=self._created())
+        state = replace(self._with_model(state, saved.seq), created=self.database.created())
         if self.replayed:
             seconds = time.perf_counter() - clock
             log.info("%s: learned %d rows again in %.3f s", self.database.path.parent, self.replayed, seconds)
@@ -93,13 +93,6 @@ class Loader:
             model = Model.of(from_bytes(saved.raw, "a saved hasher"))
         check_model(model, self.identity, self.head, saved.version)
         return model
-
-    def _created(self) -> OnlineHasher | None:
-        row = self.database.created()
-        if row is None:
-            return None
-        with self._naming():
-            return from_bytes(row.raw, "the hasher of the creation")
 
     def _with_labels(self, state: State) -> State:
         """The state with the labels of all batches, where a format has no others."""
@@ -124,7 +117,7 @@ class Loader:
                 self._checkpoint()
             )  # which has the feedback that was deleted with it, or functions from elsewhere
             model, seq = self._saved_model(saved), saved.seq
-        created = self._created() if self.head.adopted > before.seq else before.created
+        created = self.database.created() if self.head.adopted > before.seq else before.created
         return self._with_model(replace(self._with_changes(before), model=model, created=created), seq)
 
     def _items(self, model: Model) -> State:

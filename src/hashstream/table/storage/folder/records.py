@@ -15,9 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from hashstream.hashers import OnlineHasher
 from hashstream.hashers.base import MAX_BITS
-from hashstream.hashers.serialization import to_bytes
 from hashstream.table.errors import TableError
 from hashstream.table.state.change import Added, Change, Recoded, Relabelled
 from hashstream.table.state.columns import OWN, FieldColumn, field_column, field_kinds
@@ -44,7 +42,6 @@ __all__ = [
     "check_format",
     "checked",
     "checksum",
-    "created_row",
     "items_from_arrays",
     "items_to_arrays",
     "kinds_of",
@@ -135,11 +132,6 @@ class ModelRow(NamedTuple):
     version: int
     seq: int
     raw: bytes
-
-
-def created_row(created: OnlineHasher) -> ModelRow:
-    """The hasher of `State.created`, for which version and commit mean nothing."""
-    return ModelRow(0, 0, to_bytes(created))
 
 
 def need(true: bool, what: str) -> None:

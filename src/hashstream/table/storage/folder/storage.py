@@ -56,7 +56,6 @@ from hashstream.table.storage.folder.records import (
     Shape,
     change_to_arrays,
     checksum,
-    created_row,
     items_to_arrays,
     kinds_of,
     model_checksum,
@@ -416,7 +415,7 @@ class FolderStorage(Storage):
         self._database.forget_encoders(stored - set(old))
         self._database.put_checkpoint(ModelRow(view.newest, state.seq, to_bytes(state.model.hasher)))
         if state.created is not None:
-            self._database.put_created(created_row(state.created))
+            self._database.put_created(state.created)
         self._database.forget_feedback(state.seq)
 
     def _flush(self) -> None:
