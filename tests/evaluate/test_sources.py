@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import linecache
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -18,15 +19,34 @@ from hashstream.cli import app
 from hashstream.evaluate.sources import source_digest
 from hashstream.hashers import registry
 
-SOURCE = """
+SOURCE = '''
 from hashstream import LSH
 
 STEP = 1
+BITS = [8]
+
+
+def twice(x):
+    return 2 * x * STEP
 
 
 class Mine(LSH):
-    pass
-"""
+    """A projection."""
+
+    def score(self, X, y=None):
+        return twice(1)
+
+    @classmethod
+    def made(cls, **settings):
+        return cls(**settings)
+
+
+for bits in BITS:
+    print(bits, "bits")
+'''
+
+PINNED = "9107da887df7b242"
+"""The digest of Mine, in every version of Python."""
 
 Write = Callable[[str], Any]
 
@@ -55,15 +75,43 @@ def data() -> evaluate.PreparedDataset:
 
 
 def test_a_digest_changes_with_the_code_and_not_with_its_layout(write: Write) -> None:
-    mine = source_digest(write(SOURCE))
-    assert mine == source_digest(write(SOURCE.replace("STEP = 1", "# why\n\nSTEP  =  1")))
-    assert mine == source_digest(partial(write(SOURCE), n_bits=8))
-    assert mine != source_digest(write(SOURCE.replace("STEP = 1", "STEP = 2")))
+    method = write(SOURCE)
+    mine = source_digest(method)
+    assert mine == PINNED
+    assert mine == source_digest(partial(method, n_bits=8)) == source_digest(method.made)
+    for old, new in (
+        ("STEP = 1", "# why\n\nSTEP  =  1"),
+        ("A projection", "Directions"),
+        ("BITS = [8]", "BITS = [8, 16]"),
+        ("import LSH", "import LSH as LSH"),
+    ):
+        assert mine == source_digest(write(SOURCE.replace(old, new))), new
+    for old, new in (
+        ("STEP = 1", "STEP = 2"),
+        ("2 * x", "3 * x"),
+        ("twice(1)", "twice(1.0)"),
+        ("=None", "=0"),
+    ):
+        assert mine != source_digest(write(SOURCE.replace(old, new))), new
     assert source_digest(hs.LSH) is None
     assert (
         source_digest(partial(hs.LSH.from_paper, "mnist") if hasattr(hs.LSH, "from_paper") else hs.FCOH)
         is None
     )
+
+
+def test_a_class_of_a_notebook_has_a_digest(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A cell is no file; IPython gives its lines to linecache."""
+
+    def cell(number: int, source: str) -> str | None:
+        name = f"<ipython-input-{number}>"
+        monkeypatch.setitem(linecache.cache, name, (len(source), None, source.splitlines(True), name))
+        names: dict[str, Any] = {"__name__": "__main__"}
+        exec(compile(source, name, "exec"), names)
+        return source_digest(names["Mine"])
+
+    assert cell(1, SOURCE) == cell(2, SOURCE) == PINNED
+    assert cell(3, SOURCE.replace("2 * x", "3 * x")) not in (PINNED, None)
 
 
 def test_rows_of_an_edited_method_are_refused(
