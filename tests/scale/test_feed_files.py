@@ -91,6 +91,39 @@ def test_labels_in_a_file_of_their_own_belong_to_the_part(tmp_path: Path) -> Non
         assert cluster.get(range(50)).labels == Y[:50].tolist()
 
 
+@pytest.mark.parametrize("kind", ["npz", "csv"])
+def test_a_file_that_is_not_read_does_not_make_another_part(tmp_path: Path, kind: str) -> None:
+    file = tmp_path / f"rows.{kind}"
+    if kind == "npz":
+        np.savez(file, ids=np.arange(50), x=X[:50], y=Y[:50])
+    else:
+        lines = [["ids", *(f"x{at}" for at in range(64)), "y"]]
+        lines += [[str(one) for one in (row, *X[row], Y[row])] for row in range(50)]
+        file.write_text("\n".join(map(",".join, lines)))
+    with Cluster.open(tmp_path / "cluster", hasher_of("FCOH"), shards=2, engine=LocalEngine()) as cluster:
+        assert cluster.feed([file]).parts == 1
+        np.save(tmp_path / "rows.ids.npy", np.arange(50, 100))
+        np.save(tmp_path / "rows.labels.npy", Y[50:100])
+        assert cluster.feed([file]).skipped == 1
+        assert cluster.stats().n_seen == 50
+
+
+@pytest.mark.parametrize("opened", [False, True])
+def test_labels_are_compared_that_are_read_from_a_file_however_given(tmp_path: Path, opened: bool) -> None:
+    file, labels = tmp_path / "rows.npz", tmp_path / "labels.NPY"
+    np.savez(file, ids=np.arange(50), x=X[:50])
+    with Cluster.open(tmp_path / "cluster", hasher_of("FCOH"), shards=2, engine=LocalEngine()) as cluster:
+        for y in (Y[:50], Y[50:100]):
+            with labels.open("wb") as written:
+                np.save(written, y)
+            for parts in (1, 0):  # the second time, nothing has changed
+                if opened:
+                    assert cluster.feed([open_rows(file, label=str(labels))]).parts == parts
+                else:
+                    assert cluster.feed([file], label=str(labels)).parts == parts
+            assert cluster.get(range(50)).labels == y.tolist()
+
+
 def test_a_field_that_is_declared_later_is_stored(tmp_path: Path) -> None:
     file = tmp_path / "rows.npz"
     np.savez(file, id=np.arange(50), x=X[:50], y=Y[:50], price=np.arange(50) / 2)

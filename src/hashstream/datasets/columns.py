@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -15,7 +15,7 @@ from hashstream.datasets.errors import DatasetError
 from hashstream.datasets.npy import read_npy
 from hashstream.hashers.labels import is_missing
 
-__all__ = ["Chosen", "Columns", "Kind", "label_matrix"]
+__all__ = ["Chosen", "Columns", "Kind", "label_matrix", "read_side_files"]
 
 IDS, LABELS = ("id", "ids"), ("label", "labels", "y")
 FEATURES = ("features", "x", "X", "embedding", "vector")
@@ -37,13 +37,13 @@ class Columns:
     fields: tuple[str, ...] = ()
     payload: tuple[str, ...] = ()
 
-    def side_files(self) -> tuple[np.ndarray | None, np.ndarray | None]:
-        """Ids and labels that were requested as .npy files."""
-        ids, y = (
-            read_npy(Path(name).expanduser()) if name is not None and name.lower().endswith(".npy") else None
-            for name in (self.id, self.label)
-        )
-        return ids, y
+    def side_files(self) -> dict[str, Path]:
+        """The .npy files that were requested as "ids" or "labels"."""
+        return {
+            what: Path(name).expanduser()
+            for what, name in (("ids", self.id), ("labels", self.label))
+            if name is not None and name.lower().endswith(".npy")
+        }
 
     def among(self, names: Sequence[str], where: str, vectors: Sequence[str] = ()) -> Chosen:
         """Choose from the columns of a table. vectors : columns of lists, each of which holds all features of a row."""
@@ -91,6 +91,12 @@ class Columns:
             if one != ALL or one in names:
                 found |= dict.fromkeys(_matching(one, free, where, "--payload", names, names))
         return list(found)
+
+
+def read_side_files(files: Mapping[str, Path]) -> tuple[np.ndarray | None, np.ndarray | None]:
+    """Ids and labels, of those that `Columns.side_files` returns."""
+    ids, y = (read_npy(files[what]) if what in files else None for what in ("ids", "labels"))
+    return ids, y
 
 
 @dataclass(frozen=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -58,6 +59,7 @@ class RowSource(ABC):
     name : for messages. d : features per row. total : number of rows, or of bytes if the rows are not counted; unit :
     "rows" or "bytes". has_ids, has_labels : whether its rows have them. fields, payload : names of columns.
     chosen : the columns that are read, whether they were named or not; None for a source without names.
+    side_files : the .npy files from which its "ids" and "labels" are read, if they are.
     """
 
     name: str
@@ -69,6 +71,7 @@ class RowSource(ABC):
     fields: Sequence[str] = ()
     payload: Sequence[str] = ()
     chosen: Chosen | None = None
+    side_files: Mapping[str, Path] = {}
 
     @abstractmethod
     def pieces(self, size: int) -> Iterator[Rows]:

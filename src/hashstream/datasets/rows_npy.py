@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from hashstream._machine import check_memory
-from hashstream.datasets.columns import ALL, FEATURES, IDS, LABELS, Chosen, Columns
+from hashstream.datasets.columns import ALL, FEATURES, IDS, LABELS, Chosen, Columns, read_side_files
 from hashstream.datasets.errors import DatasetError
 from hashstream.datasets.npy import Header, names_in_npz, open_npy, open_npz, read_npz
 from hashstream.datasets.rows import AlignedRows, Rows
@@ -74,11 +74,10 @@ class NpyRows(_StoredRows):
                 raise DatasetError(
                     f"{path} has no columns: {option} has to be an .npy file with one entry per row"
                 )
-        side_files = {}
-        for what, name in (("ids", columns.id), ("labels", columns.label)):
-            usual = path.with_suffix(f".{what}.npy")
-            side_files[what] = str(usual) if name is None and usual.is_file() else name
-        ids, y = Columns(side_files["ids"], side_files["labels"]).side_files()
+        usual = {what: path.with_suffix(f".{what}.npy") for what in ("ids", "labels")}
+        asked = columns.side_files()
+        self.side_files = {what: file for what, file in usual.items() if file.is_file()} | asked
+        ids, y = read_side_files(self.side_files)
         super().__init__(path, ids, y, dtype=dtype, text=text)
         self.chosen = Chosen(None, (), ())
 
@@ -109,7 +108,8 @@ class NpzRows(_StoredRows):
         there = names_in_npz(path)
         self.fields = columns.fields_among(there)
         free = [name for name in there if name not in self.fields]
-        ids, y = columns.side_files()
+        self.side_files = columns.side_files()
+        ids, y = read_side_files(self.side_files)
         names = {}
         for what, option, asked, usual, given in (
             ("features", "--features", columns.features, FEATURES, None),

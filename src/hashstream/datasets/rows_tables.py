@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from hashstream._machine import check_memory
-from hashstream.datasets.columns import FEATURES, Chosen, Columns, Kind, label_matrix
+from hashstream.datasets.columns import FEATURES, Chosen, Columns, Kind, label_matrix, read_side_files
 from hashstream.datasets.errors import DatasetError, reading
 from hashstream.datasets.npy import MAX_RATIO
 from hashstream.datasets.parser_process import Answers, parser
@@ -36,7 +36,8 @@ class _TableRows(RowSource):
     def __init__(self, path: Path, columns: Columns, *, dtype: DTypeLike, text: bool) -> None:
         self.name, self._path, self._dtype, self._text = str(path), path, np.dtype(dtype), text
         self._asked = columns
-        ids, y = columns.side_files()
+        self.side_files = columns.side_files()
+        ids, y = read_side_files(self.side_files)
         n_rows = next((len(array) for array in (ids, y) if array is not None), 0)
         self._ids, self._y = side_arrays(self.name, n_rows, ids, y, text)
 

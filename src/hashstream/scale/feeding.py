@@ -181,10 +181,7 @@ class Feed:
         if not path.is_file():
             return f"{source.total} {source.unit} of {source.d} features, {how}"
         marks = [file_mark(path), hashlib.blake2b(how.encode(), digest_size=12).hexdigest()]
-        for what, name in (("ids", self._columns["id"]), ("labels", self._columns["label"])):
-            beside = path.with_suffix(f".{what}.npy") if name is None else Path(name).expanduser()
-            if beside.suffix == ".npy" and beside.is_file():
-                marks.append(f"{what} {file_mark(beside)}")
+        marks += [f"{what} {file_mark(beside)}" for what, beside in sorted(source.side_files.items())]
         return " ".join(marks)
 
     # ---- what is under way
