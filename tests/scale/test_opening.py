@@ -11,6 +11,7 @@ from tests.scale.pairs import X, Y, hasher_of
 from typer.testing import CliRunner
 
 from hashstream import FCOH, HashTable, OnlineHasher, RidgeHash, cli, save
+from hashstream.hashers import registry
 from hashstream.scale import Cluster, ClusterError, creating
 from hashstream.table import TableError
 from hashstream.table.errors import Closed
@@ -117,6 +118,29 @@ def test_the_call_that_created_a_cluster_still_opens_it(folder: Path, other: Onl
             Cluster.open(one, hasher_of("LSH"), engine=LocalEngine())
     HashTable.restore(folder.parent / "exported", folder.parent / "table").close()
     HashTable.open(folder.parent / "table", hasher_of("FCOH")).close()
+
+
+class Own(RidgeHash):
+    """A method of somebody's own."""
+
+
+def test_a_method_of_ones_own_is_needed_only_to_compare_with_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own, path = Own(n_bits=32, random_state=0), tmp_path / "c"
+    with monkeypatch.context() as here:
+        here.setitem(registry._METHODS, "Own", Own)
+        with Cluster.open(path, own, engine=LocalEngine()) as cluster:
+            cluster.ingest(range(20), X[:20], Y[:20])
+            adopted = hasher_of("FCOH").partial_fit(X[:300], Y[:300])
+            adopted.version_ = cluster.hasher.version_ + 1
+            cluster.adopt(adopted)
+        Cluster.open(path, own, engine=LocalEngine()).close()
+    with Cluster.open(path, hasher_of("FCOH"), engine=LocalEngine()) as cluster:  # another program
+        assert type(cluster.hasher) is FCOH
+        assert cluster.check()
+    with pytest.raises(TableError, match="unknown method 'Own'"):
+        Cluster.open(path, hasher_of("LSH"), engine=LocalEngine())
 
 
 def test_the_command_that_created_a_cluster_may_be_given_again(

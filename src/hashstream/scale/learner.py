@@ -74,9 +74,7 @@ class Learner(Remote):
             settings = {**settings, "policy": Never()}
             HashTable.open(self._folder, from_bytes(raw, "the hasher"), **settings).close()
         table = self.table  # its lock first
-        check_same_hasher(
-            self._path, from_bytes(raw, "the hasher"), table.hasher, to_bytes(table.created_with)
-        )
+        check_same_hasher(self._path, from_bytes(raw, "the hasher"), table.hasher, table.creation)
         with self._opening:
             if self._feed_log is None:
                 self._feed_log = FeedLog(self._path / FEED_LOG, create=True)
@@ -236,9 +234,10 @@ class Learner(Remote):
         """The hasher with everything that it has learned, as `to_bytes` writes it."""
         return to_bytes(self.table.hasher)
 
-    def parameters(self) -> tuple[bytes, bytes]:
-        """The hasher that the cluster was created with, and the current one, without what they have learned."""
-        return to_bytes(self.table.created_with), to_bytes(unlearned(self.table.hasher))
+    def parameters(self) -> tuple[bytes | None, bytes]:
+        """`HashTable.creation`, which whoever compares with it has to know, but not this process; and the current
+        hasher, without what it has learned."""
+        return self.table.creation, to_bytes(unlearned(self.table.hasher))
 
     def stats(self) -> TableStats:
         return self.table.stats()

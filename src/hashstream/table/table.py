@@ -748,6 +748,14 @@ class HashTable(Readable):
         self._keep_up()
         return creation_of(self._storage.path, self._state)
 
+    @property
+    def creation(self) -> bytes | None:
+        """`created_with` as `hashstream.save` writes it, whether its method is known here or not; None where its
+        parameters are those of `hasher`."""
+        self._refuse_if_forked()
+        self._keep_up()
+        return self._state.created
+
     def __repr__(self) -> str:
         hasher, view = self._state.model.hasher, self._state.view
         mode = "" if self._write else ", read-only" if self._follower is None else ", following"
