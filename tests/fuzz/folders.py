@@ -102,7 +102,18 @@ def folders() -> list[Path]:
         table.ingest(names[:5], X[:5], labels[5:10])
         table.close()
         paths += [path, base / f"{i} killed"]
-    return paths
+    return [*paths, adopted(base / "adopted")]
+
+
+def adopted(path: Path) -> Path:
+    """A table that has functions of another method than it was created with."""
+    other = hs.FCOH(n_bits=12, random_state=0).partial_fit(X[:200], Y[:200])
+    with HashTable.open(path, hs.RidgeHash(n_bits=12, random_state=0), sample_size=20) as table:
+        table.ingest(range(40), X[:40], Y[:40])
+        other.version_ = table.version + 1
+        table.adopt(other)
+        table.ingest(range(40, 60), X[40:60], Y[40:60])
+    return path
 
 
 # ---- alterations
@@ -369,6 +380,7 @@ def ask(table: HashTable) -> None:
     table.get(table.ids())
     table.stats()
     table.check()
+    assert table.created_with.n_bits == table.hasher.n_bits
 
 
 if __name__ == "__main__":

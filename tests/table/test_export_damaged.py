@@ -7,6 +7,7 @@ import json
 import os
 import shutil
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +16,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
+from tests.fuzz import model_mutations
 from tests.table.export_world import everything
 
 import hashstream as hs
+from hashstream.hashers.serialization import to_bytes
 from hashstream.table import HashTable, TableError
 from hashstream.table.digests import digest_of
 
@@ -226,6 +229,89 @@ def test_functions_that_somebody_has_made_up(copy: Path, hasher: Any, sentence: 
     entry |= {"bytes": model.stat().st_size, "sha256": hashlib.sha256(model.read_bytes()).hexdigest()}
     path.write_text(json.dumps(found))
     assert sentence in refused(copy)
+
+
+@pytest.fixture(scope="module", name="adopted")
+def an_export_of_an_adopted_table(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("adopted")
+    X = np.random.default_rng(0).normal(size=(40, 6)).astype(np.float32)
+    with HashTable.open(folder / "t", hs.RidgeHash(n_bits=8, random_state=0)) as table:
+        table.ingest(range(40), X, [0, 1] * 20)
+        other = hs.FCOH(n_bits=8, random_state=0).partial_fit(X, [0, 1] * 20)
+        other.version_ = table.version + 1
+        table.adopt(other)
+        table.export(folder / "e", features=True)
+    return folder / "e"
+
+
+def replace_created(copy: Path, raw: bytes) -> None:
+    """Put another hasher of the creation into an export, with the right checksum."""
+    (copy / "created.safetensors").write_bytes(raw)
+    path = copy / "manifest.json"
+    found = json.loads(path.read_text())
+    found["created"] |= {"bytes": len(raw), "sha256": hashlib.sha256(raw).hexdigest()}
+    path.write_text(json.dumps(found))
+
+
+def unknown(raw: bytes, **changes: Any) -> bytes:
+    """A hasher of a method that is not known here."""
+    parts = model_mutations.opened(raw)
+    card = parts.card["hasher"]
+    card["object"] = "Unknown"
+    card["parameters"] |= changes.pop("parameters", {})
+    card |= changes
+    return model_mutations.sealed(parts)
+
+
+RIDGE = hs.RidgeHash(n_bits=8, random_state=0)
+CREATED: dict[str, tuple[bytes, str]] = {
+    "junk": (np.random.default_rng(0).bytes(400), "is not a saved hasher"),
+    "nothing": (b"", "is not a saved hasher"),
+    "other bits": (to_bytes(hs.RidgeHash(n_bits=64)), "codes of another length"),
+    "learned": (to_bytes(RIDGE.copy().fit(np.eye(6), [0, 1] * 3)), "learned something"),
+    "unknown, other bits": (unknown(to_bytes(RIDGE), parameters={"n_bits": 64}), "codes of another length"),
+    "unknown, learned": (unknown(to_bytes(RIDGE), state={"n_seen_": 3}), "learned something"),
+    "unknown, no state": (unknown(to_bytes(RIDGE), state=None), "unknown entry"),
+    "unknown, bits of text": (unknown(to_bytes(RIDGE), parameters={"n_bits": "8"}), "codes of another length"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", CREATED)
+def test_a_hasher_of_the_creation_that_somebody_has_made_up(adopted: Path, tmp_path: Path, case: str) -> None:
+    raw, sentence = CREATED[case]
+    copy = tmp_path / "e"
+    shutil.copytree(adopted, copy)
+    replace_created(copy, raw)
+    said = refused(copy)
+    assert "created.safetensors" in said
+    assert sentence in said
+
+
+def test_a_hasher_of_the_creation_may_be_of_an_unknown_method(adopted: Path, tmp_path: Path) -> None:
+    shutil.copytree(adopted, tmp_path / "e")
+    replace_created(tmp_path / "e", unknown(to_bytes(RIDGE)))
+    with HashTable.restore(tmp_path / "e", tmp_path / "r") as table:
+        assert table.check()
+
+
+def test_a_hasher_of_the_creation_with_other_bytes(adopted: Path, tmp_path: Path) -> None:
+    """What is restored works: it is opened by the call that is described there, or that is refused as another."""
+    shutil.copytree(adopted, tmp_path / "e")
+    raw, rng = (adopted / "created.safetensors").read_bytes(), np.random.default_rng(7)
+    said: list[str] = []
+    for case in range(60):
+        replace_created(tmp_path / "e", model_mutations.mutated(raw, rng)[0])
+        try:
+            table = HashTable.restore(tmp_path / "e", tmp_path / f"r{case}")
+        except TableError as error:
+            said.append(str(error))
+            continue
+        with table:
+            table.check()
+            with suppress(TableError):
+                HashTable.open(table.path, RIDGE, mode="read").close()
+    assert 0 < len(said) < 60
+    assert all("created.safetensors" in one for one in said)
 
 
 def test_a_folder_that_cannot_be_written(whole: Path) -> None:

@@ -13,6 +13,8 @@ import hashstream as hs
 from hashstream.hashers import registry
 from hashstream.hashers.serialization import encoder_digest, from_bytes, to_bytes
 from hashstream.table import HashTable, TableError
+from hashstream.table.storage.folder.database import Database
+from hashstream.table.storage.folder.names import DATABASE
 
 RNG = np.random.default_rng(0)
 X, Y = rows(RNG, 300)
@@ -332,6 +334,27 @@ def test_a_method_of_ones_own_is_needed_only_to_compare_with_it(
     HashTable.restore(tmp_path / "e", tmp_path / "r").close()
     with pytest.raises(TableError, match="Own"):
         HashTable.open(tmp_path / "r", hasher(hs.FCOH))
+
+
+@pytest.mark.parametrize(
+    ("raw", "says"),
+    [
+        (b"junk" * 100, "is not a saved hasher"),
+        (to_bytes(hs.RidgeHash(n_bits=64)), "codes of another length"),
+        (to_bytes(elsewhere()), "learned something"),
+    ],
+)
+def test_a_hasher_of_the_creation_that_is_none_is_found(tmp_path: Path, raw: bytes, says: str) -> None:
+    with HashTable.open(tmp_path / "t", hasher()) as table:
+        table.ingest(range(60), X[:60], Y[:60])
+        table.adopt(later(elsewhere(hs.PosteriorHash), table))
+        assert table.check()
+    database = Database(tmp_path / "t" / DATABASE, mode="write")
+    with database.transaction("create"):
+        database.put_created(raw)
+    database.close()
+    with HashTable.open(tmp_path / "t") as table, pytest.raises(TableError, match=says):
+        table.check()
 
 
 def test_a_method_that_is_not_registered_may_adopt_in_memory() -> None:

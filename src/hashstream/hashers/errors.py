@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-__all__ = ["DivergenceError", "FormatError"]
+__all__ = ["DivergenceError", "FormatError", "UnknownMethod"]
 
 
 class DivergenceError(ArithmeticError):
@@ -11,3 +11,7 @@ class DivergenceError(ArithmeticError):
 
 class FormatError(ValueError):
     """A file is not a model that this version can read: unknown format, truncated, or altered."""
+
+
+class UnknownMethod(FormatError):
+    """A file is a model of a method, or with a feature map, that is not registered here."""

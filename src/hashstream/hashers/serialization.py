@@ -26,7 +26,7 @@ from safetensors.numpy import save as write_tensors
 from hashstream._files import write_file
 from hashstream.hashers.base import OnlineHasher, state
 from hashstream.hashers.encoder import Encoder
-from hashstream.hashers.errors import FormatError
+from hashstream.hashers.errors import FormatError, UnknownMethod
 from hashstream.hashers.features import FeatureMap
 from hashstream.hashers.generators import pack_generator, unpack_generator
 from hashstream.hashers.labels import LabelBook
@@ -37,6 +37,7 @@ from hashstream.hashers.state_fields import Sizes
 from hashstream.versions import library_versions
 
 __all__ = [
+    "card_of",
     "check_given",
     "encoder_digest",
     "encoder_from_bytes",
@@ -126,7 +127,7 @@ def from_bytes(raw: bytes, path: str | os.PathLike[str]) -> OnlineHasher:
         if tensors:
             raise FormatError(f"{min(tensors)[:80]!r} is a tensor that the card does not mention")
     except FormatError as error:
-        raise FormatError(f"{path}: {error}") from error
+        raise type(error)(f"{path}: {error}") from error
     except (*MALFORMED, AttributeError, IndexError, AssertionError) as error:
         raise FormatError(
             f"{path}: the card does not describe a hasher of this version: {error!r}"
@@ -160,7 +161,12 @@ def encoder_digest(encoder: Encoder) -> str:
 
 def read_card(path: str | os.PathLike[str]) -> dict[str, Any]:
     """The card of a saved model, for a person to read."""
-    return _read(Path(path).read_bytes(), path)[0]
+    return card_of(Path(path).read_bytes(), path)
+
+
+def card_of(raw: bytes, path: str | os.PathLike[str]) -> dict[str, Any]:
+    """The card of what `to_bytes` wrote, not checked; `path` is named in the FormatError where there is none."""
+    return _read(raw, path)[0]
 
 
 def _read(raw: bytes, path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
@@ -291,7 +297,7 @@ def _object(
     maps = {cls.__name__: cls for cls in FeatureMap.__subclasses__()}
     known: dict[str, type] = {**maps, **methods(variants=True)}
     if name not in known:
-        raise FormatError(f"unknown method {name[:80]!r}: register it before loading")
+        raise UnknownMethod(f"unknown method {name[:80]!r}: register it before loading")
     where = name if where == "hasher" else where
     unpacked = {key: _unpack(value, tensors, f"{where}.{key[:80]}") for key, value in parameters.items()}
     thing = known[name](**unpacked)

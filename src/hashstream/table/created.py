@@ -9,12 +9,16 @@ from typing import Any
 import numpy as np
 
 from hashstream.hashers import FormatError, OnlineHasher
-from hashstream.hashers.serialization import from_bytes, to_bytes
+from hashstream.hashers.base import state as learned_state
+from hashstream.hashers.errors import UnknownMethod
+from hashstream.hashers.serialization import card_of, from_bytes, to_bytes
 from hashstream.table.errors import TableError
 from hashstream.table.state.state import State
+from hashstream.table.storage.folder.records import need
 
-__all__ = ["check_same_hasher", "created_with", "creation_of", "unlearned"]
+__all__ = ["check_created", "check_same_hasher", "created_with", "creation_of", "unlearned"]
 
+WHAT = "the hasher of the creation"
 RANDOM = (np.random.Generator, np.random.RandomState, np.random.SeedSequence)
 
 
@@ -55,9 +59,30 @@ def check_same_hasher(
         )
 
 
+def check_created(where: Path | None, created: bytes | None, n_bits: int) -> None:
+    """TableError unless it can be `State.created` of a table with codes of `n_bits`. The method need not be known here.
+
+    where : the file or folder that has it.
+    """
+    if created is None:
+        return
+    try:
+        try:
+            hasher = from_bytes(created, WHAT)
+            bits, learned = hasher.n_bits, learned_state(hasher)
+        except UnknownMethod:
+            card = card_of(created, WHAT)["hasher"]
+            need(isinstance(card, dict) and isinstance(card.get("parameters"), dict), f"{WHAT} is none")
+            bits, learned = card["parameters"].get("n_bits", n_bits), card.get("state")
+        need(type(bits) is not bool and bits == n_bits, f"{WHAT} has codes of another length")
+        need(learned == {}, f"{WHAT} has learned something")
+    except ValueError as error:
+        raise TableError(f"{where or 'a table in memory'} is damaged: {error}") from error
+
+
 def _read(folder: Path | None, created: bytes) -> OnlineHasher:
     try:
-        return from_bytes(created, "the hasher of the creation")
+        return from_bytes(created, WHAT)
     except FormatError as error:
         raise TableError(f"{folder or 'a table in memory'}: {error}") from error
 

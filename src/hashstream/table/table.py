@@ -20,7 +20,7 @@ from hashstream.hashers import LabelsLike, OnlineHasher
 from hashstream.hashers.validation import check_count
 from hashstream.table.calls import Call, Doing, do_calls, done_by
 from hashstream.table.comparing import compared, is_due
-from hashstream.table.created import created_with, creation_of
+from hashstream.table.created import check_created, created_with, creation_of
 from hashstream.table.errors import Overtaken, TableError
 from hashstream.table.export.manifest import Manifest
 from hashstream.table.export.restore import restore_folder
@@ -811,6 +811,7 @@ class HashTable(Readable):
         batches, rows = self._storage.verify(state)
         codes = check_codes(state, self._storage, sample) if self._storage.keep_features else 0
         check_payloads(state, self._storage)
+        check_created(self._storage.path, state.created, state.model.hasher.n_bits)
         return {"batches": batches, "rows": rows, "codes": codes}
 
     @inside

@@ -15,6 +15,7 @@ from hashstream.datasets.parquet_groups import Group, read_groups
 from hashstream.hashers import Encoder, FormatError, OnlineHasher
 from hashstream.hashers.serialization import encoder_digest, encoder_from_bytes, from_bytes
 from hashstream.hashers.validation import check_finite
+from hashstream.table.created import check_created
 from hashstream.table.digests import digest_of
 from hashstream.table.errors import TableError
 from hashstream.table.export.manifest import (
@@ -89,12 +90,15 @@ class Exported:
         self.encoders[one.version] = encoder
 
     def _created(self) -> bytes | None:
-        """As `State.created`: read when it is needed, by whoever knows the method."""
+        """As `State.created`: whoever needs it has to know the method, which others need not."""
         one = self.manifest.created
         if one is None:
             return None
         verify_file(self.folder, one)
-        return (self.folder / one.file).read_bytes()
+        path = self.folder / one.file
+        raw = path.read_bytes()
+        check_created(path, raw, self.manifest.n_bits)
+        return raw
 
     def __len__(self) -> int:
         return self.manifest.count
