@@ -125,9 +125,14 @@ def test_check_names_what_is_damaged(digits: Path) -> None:
 def test_snapshot(digits: Path) -> None:
     assert "Copied to copy" in table("snapshot", "t", "copy")
     assert items("copy") == items()
-    assert "Nothing to do: copy holds a copy of t already" in table("snapshot", "t", "copy")
+    said = table("snapshot", "t", "copy")
+    assert "Nothing to do: copy holds a copy of t as of its last commit, 4." in said
     table("remove", "t", 3)
-    assert "For a newer one, give another folder" in table("snapshot", "t", "copy")
+    said = table("snapshot", "t", "copy")
+    assert "Nothing to do: copy holds a copy of t as of commit 4; t has 1 commit more." in said
+    assert "For a newer one, give another folder" in said
+    table("remove", "t", 4)
+    assert "t has 2 commits more." in table("snapshot", "t", "copy")
     assert len(items("copy")) == 1000
     table("create", "other", *SMALL)
     assert "other exists already" in table("snapshot", "t", "other", code=2)
@@ -136,6 +141,24 @@ def test_snapshot(digits: Path) -> None:
         copy.remove([1, 2, 3])
         copy.remove([4])
     assert "copy exists already" in table("snapshot", "t", "copy", code=2)  # it has gone another way
+
+
+def test_a_copy_that_was_written_to_is_none(digits: Path) -> None:
+    """However many commits the table has had since."""
+    table("snapshot", "t", "copy")
+    table("snapshot", "t", "other")
+    table("remove", "copy", 3)
+    for one in (5, 6, 7):
+        table("remove", "t", one)
+    assert "copy exists already" in table("snapshot", "t", "copy", code=2)
+    table("snapshot", "copy", "copy of copy")
+    assert "Nothing to do" in table("snapshot", "copy", "copy of copy")
+    assert "copy of copy exists already" in table("snapshot", "t", "copy of copy", code=2)
+    assert "copy of copy exists already" in table("snapshot", "other", "copy of copy", code=2)
+    assert "t has 3 commits more" in table("snapshot", "t", "other")
+    table("compact", "t")
+    assert "Nothing to do" in table("snapshot", "t", "other")
+    table("check", "other")
 
 
 def test_a_second_writer_is_told_who_writes(digits: Path) -> None:

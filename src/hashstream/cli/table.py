@@ -37,7 +37,7 @@ from hashstream.scale import Cluster
 from hashstream.scale.snapshots import has_snapshot
 from hashstream.table import HashTable, TableError
 from hashstream.table.field_text import parse_fields
-from hashstream.table.storage.folder.snapshot import is_copy
+from hashstream.table.storage.folder.snapshot import copied_commit
 from hashstream.terminal import seconds
 
 table_app = typer.Typer(
@@ -234,13 +234,14 @@ def snapshot(
 ) -> None:
     """Copy the table as of one commit, while others write to it. Of a cluster, each shard as of one commit.
 
-    Given again, it does nothing: a complete copy is never changed, and a newer one needs another folder.
+    Given again, it does nothing but say how old the copy is: a complete copy is never changed, and a newer one needs
+    another folder.
     """
     with failing(), opened(folder, address, mode="read") as table:
         whole = isinstance(table, Cluster)
-        if has_snapshot(copy, table.config) if whole else is_copy(copy, folder):
+        if (held := _held(copy, table, folder)) is not None:
             say(
-                f"Nothing to do: {copy} holds a copy of {folder} already. For a newer one, give another folder."
+                f"Nothing to do: {copy} holds a copy of {folder} {held} For a newer one, give another folder."
             )
             return
         if whole:
@@ -250,6 +251,19 @@ def snapshot(
             with console.status("copying"):
                 table.snapshot(copy)
         say(f"Copied to {copy}")
+
+
+def _held(copy: Path, table: HashTable | Cluster, folder: Path) -> str | None:
+    """How old the copy is that a folder holds of a table or a cluster; None where it holds none."""
+    if isinstance(table, Cluster):
+        return "already." if has_snapshot(copy, table.config) else None
+    found = copied_commit(copy, folder)
+    if found is None:
+        return None
+    seq, more = found
+    if not more:
+        return f"as of its last commit, {seq}."
+    return f"as of commit {seq}; {folder} has {more:,} {'commit' if more == 1 else 'commits'} more."
 
 
 table_app.command(

@@ -21,6 +21,7 @@ import errno
 import json
 import os
 import sqlite3
+import uuid
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, replace
@@ -97,7 +98,7 @@ class Database:
     """Rows of the database, checked. One connection that writes (or reads), used under the table's lock."""
 
     def __init__(self, path: Path, *, mode: str, sync: bool = True) -> None:
-        """mode : "create", "write" or "read"."""
+        """mode : "create", "write", "read", or "copied": as "write", but for a new copy, without a log."""
         self.path = path
         self._in_doubt, self._sync = False, sync
         self._process = os.getpid()
@@ -118,7 +119,7 @@ class Database:
                 self._create()
             else:
                 self._check_format()
-            if mode != "read":
+            if mode in ("create", "write"):
                 self._db.execute("PRAGMA journal_mode = WAL")
                 self._db.execute(f"PRAGMA synchronous = {'FULL' if sync else 'NORMAL'}")
                 self._db.execute(f"PRAGMA wal_autocheckpoint = {WAL_PAGES}")
@@ -367,6 +368,26 @@ class Database:
         """None where it was not restored from one, or before this was noted."""
         found = self._find("source")
         return found if isinstance(found, str) else None
+
+    def put_copied(self, line: str, seq: int) -> None:
+        """Which commit this is a copy of. From here on it has a line of its own."""
+        self._put("copied", {"of": [line, seq], "line": uuid.uuid4().hex})
+
+    def copied(self) -> tuple[str, int] | None:
+        """Line and number of the commit that this is a copy of; None where it is none, or before this was noted."""
+        found = self._find("copied")
+        match found:
+            case {"of": [str(line), int(seq)]}:
+                return line, seq
+        return None
+
+    def line(self) -> str:
+        """A name for the commits of a table; those of its copies have others, though their numbers are the same."""
+        found = self._find("copied")
+        match found:
+            case {"line": str(line)}:
+                return line
+        return self.identity().uuid
 
     # ---- files of features
 

@@ -15,7 +15,7 @@ from hashstream.table.storage.folder.failpoints import reach
 from hashstream.table.storage.folder.names import DATABASE, MARKER, is_table
 from hashstream.table.storage.folder.segments import START, sync_folder
 
-__all__ = ["copy_folder", "is_copy", "new_folder"]
+__all__ = ["copied_commit", "copy_folder", "new_folder"]
 
 
 @contextmanager
@@ -40,18 +40,16 @@ def new_folder(path: Path) -> Iterator[Path]:
         raise
 
 
-def is_copy(path: Path, source: Path) -> bool:
-    """Whether a folder holds a copy of the table in `source`, as of its last commit or an earlier one."""
+def copied_commit(path: Path, source: Path) -> tuple[int, int] | None:
+    """The commit of which a folder holds a copy of the table in `source`, and how many commits that has had since. None
+    where the folder holds something else, such as a copy that has been written to."""
     if not is_table(path) or path.resolve() == source.resolve():
-        return False
-    (mine, seq), (other, last) = map(_commit_of, (path, source))
-    return mine == other and seq <= last
-
-
-def _commit_of(path: Path) -> tuple[str, int]:
-    """The uuid of a table, and its last commit."""
+        return None
     with closing(Database(path / DATABASE, mode="read")) as database, database.reading():
-        return database.identity().uuid, database.head().seq
+        copied, seq = database.copied(), database.head().seq
+    with closing(Database(source / DATABASE, mode="read")) as database, database.reading():
+        line, last = database.line(), database.head().seq
+    return (seq, last - seq) if copied == (line, seq) and seq <= last else None
 
 
 def copy_folder(source: Path, path: Path, table: bytes, copy_database: Callable[[Path], None]) -> None:
@@ -61,6 +59,7 @@ def copy_folder(source: Path, path: Path, table: bytes, copy_database: Callable[
         try:
             with new_folder(path) as part:
                 copy_database(part / DATABASE)  # first: rows of features that it knows never change
+                _note_commit(part / DATABASE)
                 reach("snapshot.copied")
                 _copy_features(source, part, table)
             return
@@ -68,6 +67,11 @@ def copy_folder(source: Path, path: Path, table: bytes, copy_database: Callable[
             if str(error) == missing:
                 raise
             missing = str(error)
+
+
+def _note_commit(path: Path) -> None:
+    with closing(Database(path, mode="copied")) as database, database.transaction("snapshot"):
+        database.put_copied(database.line(), database.head().seq)
 
 
 def _copy_features(source: Path, part: Path, table: bytes) -> None:
