@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -40,7 +42,11 @@ def another(folder: Path) -> Path:
 def test_a_snapshot(folder: Path) -> None:
     assert "Copied to" in said("snapshot", folder / "c", folder / "copy")
     before = {path: path.read_bytes() for path in folder.glob("copy/*") if path.is_file()}
-    assert "Nothing to do" in said("snapshot", folder / "c", folder / "copy")
+    moment = datetime(2024, 5, 6, 7, 8).timestamp()
+    os.utime(folder / "copy" / "cluster.json", (moment, moment))
+    told = said("snapshot", folder / "c", folder / "copy")
+    assert "Nothing to do" in told
+    assert "already, written on 2024-05-06 at 07:08. For a newer one, give another folder." in told
     assert before == {path: path.read_bytes() for path in folder.glob("copy/*") if path.is_file()}
     assert "exists already" in said("snapshot", another(folder), folder / "copy", code=2)
     (folder / "copy" / "shards" / "0001" / "table.sqlite").unlink()

@@ -34,7 +34,7 @@ from hashstream.cli.table_search import search
 from hashstream.cli.table_stats import stats
 from hashstream.hashers import methods
 from hashstream.scale import Cluster
-from hashstream.scale.snapshots import has_snapshot
+from hashstream.scale.snapshots import snapshot_time
 from hashstream.table import HashTable, TableError
 from hashstream.table.field_text import parse_fields
 from hashstream.table.storage.folder.snapshot import copied_commit
@@ -235,7 +235,7 @@ def snapshot(
     """Copy the table as of one commit, while others write to it. Of a cluster, each shard as of one commit.
 
     Given again, it does nothing but say how old the copy is: a complete copy is never changed, and a newer one needs
-    another folder.
+    another folder. One of a cluster that was killed before it was complete is begun again.
     """
     with failing(), opened(folder, address, mode="read") as table:
         whole = isinstance(table, Cluster)
@@ -256,7 +256,8 @@ def snapshot(
 def _held(copy: Path, table: HashTable | Cluster, folder: Path) -> str | None:
     """How old the copy is that a folder holds of a table or a cluster; None where it holds none."""
     if isinstance(table, Cluster):
-        return "already." if has_snapshot(copy, table.config) else None
+        written = snapshot_time(copy, table.config)
+        return None if written is None else f"already, written on {written:%Y-%m-%d at %H:%M}."
     found = copied_commit(copy, folder)
     if found is None:
         return None

@@ -6,6 +6,7 @@ import json
 import re
 from dataclasses import asdict, dataclass, field, replace
 from dataclasses import fields as dataclass_fields
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -77,6 +78,11 @@ class Config:
                 raise ValueError(f"the setting {name} must be {can}, not {shown(value)}")
         if not isinstance(self.created, bool):
             raise ValueError(f"created must be true or false, not {shown(self.created)}")
+
+    @staticmethod
+    def written(folder: Path) -> datetime:
+        """When it was written, in local time."""
+        return datetime.fromtimestamp((folder / FILE).stat().st_mtime)
 
     @staticmethod
     def exists(folder: Path) -> bool:

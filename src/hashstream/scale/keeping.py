@@ -48,8 +48,12 @@ class Keeping(Readable):
 
     def snapshot(self, path: str | os.PathLike[str], *, progress: Steps | None = None) -> None:
         """Write a copy of the cluster to a new folder, which every machine writes its shards to; others may go on
-        writing. Each shard is copied as of one commit. Where a snapshot was interrupted, its folder is used again;
-        ClusterError where it is complete, or holds something else.
+        writing. Each shard is copied as of one commit. ClusterError where the folder holds a complete snapshot, or
+        something else.
+
+        Where a snapshot was interrupted, its folder is used again, and all of it is written again. But one that a kill
+        has left complete, without its last step, stays as it is, as of when it was written: for a newer one, give
+        another folder.
         progress : called with the number of tables that are copied, and of all."""
         self._refuse_if_closed()
         tell = counter(self.config.shards + 1, progress)

@@ -6,6 +6,7 @@ import shutil
 import uuid
 from collections.abc import Callable
 from dataclasses import replace
+from datetime import datetime
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -19,7 +20,7 @@ from hashstream.scale.shard import shard_folder
 from hashstream.table import HashTable
 
 __all__ = [
-    "Steps", "counter", "has_snapshot", "restore_cluster", "restore_shard", "was_restored", "write_snapshot",
+    "Steps", "counter", "restore_cluster", "restore_shard", "snapshot_time", "was_restored", "write_snapshot",
 ]  # fmt: skip
 
 UNFINISHED = "unfinished"
@@ -51,10 +52,11 @@ def write_snapshot(members: Members, config: Config, target: Path, tell: Callabl
     The feed log comes first: whatever it notes as fed, the shards have. The learner comes after the shards: their
     functions are never newer than its own. It writes the feed log again, with all numbers that were given out
     meanwhile. A snapshot that was interrupted is begun from the start, since the copies of its shards are older than
-    the feed log. tell : called after each shard, and after the learner.
+    the feed log; one that a kill has left without its last step stays as it is. tell : called after each shard, and
+    after the learner.
     """
     mark = target / UNFINISHED
-    if mark.is_file() and has_snapshot(target, config):
+    if mark.is_file() and snapshot_time(target, config) is not None:
         return
     if mark.is_file() and not Config.exists(target) and all(map(_is_ours, target.iterdir())):
         for path in target.iterdir():
@@ -74,17 +76,17 @@ def write_snapshot(members: Members, config: Config, target: Path, tell: Callabl
     mark.unlink()
 
 
-def has_snapshot(folder: Path, config: Config) -> bool:
-    """Whether a folder holds a complete snapshot of a cluster, taken at any time. A mark that a kill has left after all
-    was written is then removed."""
+def snapshot_time(folder: Path, config: Config) -> datetime | None:
+    """When the complete snapshot of a cluster that a folder holds was written; None where it holds none. A mark that a
+    kill has left after all was written is then removed."""
     if not Config.exists(folder):
-        return False
+        return None
     found = Config.read(folder)
     tables = [folder / "learner", *(shard_folder(folder, number) for number in range(found.shards))]
     if not found.snapshot or found.id != config.id or not all(map(HashTable.exists, tables)):
-        return False
+        return None
     (folder / UNFINISHED).unlink(missing_ok=True)
-    return True
+    return Config.written(folder)
 
 
 def was_restored(snapshot: Path, folder: Path) -> bool:
