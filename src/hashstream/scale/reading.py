@@ -70,8 +70,9 @@ class Readable:
             publication.
         partial : where shards do not answer, answer from the others; `missing` of the result is the share of the items
             that were not searched. Otherwise `ShardLost`.
-        timeout : seconds to wait for a shard; by default that of `open`, and 1 with `partial`, where each of the two
-            rounds of `rescore` waits for so long.
+        timeout : seconds to wait for a shard; by default that of `open`, and 1 with `partial`. With `partial` and
+            `rescore`, each of two rounds waits for so long, and both are tried again where shards are lost, or items
+            removed, between them: at most 4 x `timeout` in all.
         """
         self._refuse_if_closed()
         return self._searcher.search(
