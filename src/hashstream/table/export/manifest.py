@@ -31,10 +31,10 @@ __all__ = [
     "Manifest",
     "Part",
     "as_text",
+    "durable_path",
     "join_manifests",
     "read_manifest",
     "verify_file",
-    "write_file",
     "write_manifest",
 ]
 
@@ -233,7 +233,7 @@ def read_manifest(folder: Path, name: str = MANIFEST) -> Manifest:
 
 def write_manifest(folder: Path, manifest: Manifest, name: str = MANIFEST) -> None:
     """Complete an export."""
-    with write_file(folder / name) as part:
+    with durable_path(folder / name) as part:
         part.write_text(manifest.to_json())
 
 
@@ -280,7 +280,7 @@ def join_manifests(folder: Path, names: Iterable[str]) -> Manifest:
 
 
 @contextmanager
-def write_file(path: Path) -> Iterator[Path]:
+def durable_path(path: Path) -> Iterator[Path]:
     """A temporary path; the file written there is synced and gets its name at the end of the block."""
     with atomic_path(path) as part:
         yield part

@@ -33,10 +33,10 @@ from hashstream.table.export.manifest import (
     Part,
     as_text,
     described,
+    durable_path,
     read_manifest,
     total,
     verify_file,
-    write_file,
     write_manifest,
 )
 from hashstream.table.state.state import State
@@ -110,7 +110,7 @@ class Export:
         parquet, digest = require("pyarrow.parquet", "parquet"), 0
         path = self.folder / name
         with (
-            write_file(path) as temporary,
+            durable_path(path) as temporary,
             parquet.ParquetWriter(temporary, self.columns.schema, compression="zstd") as writer,
         ):
             for some in self._groups(slots):
@@ -153,7 +153,7 @@ class Export:
             raw = to_bytes(model.hasher) if version == model.version else encoder_to_bytes(encoders[version])
             encoder = model.encoder if version == model.version else encoders[version]
             name = f"{self.prefix}model-v{max(0, version):012d}.safetensors"
-            with write_file(self.folder / name) as temporary:
+            with durable_path(self.folder / name) as temporary:
                 temporary.write_bytes(raw)
             digest = None if encoder is None else encoder_digest(encoder)
             yield Functions(**described(self.folder / name), version=version, encoder=digest)
@@ -166,7 +166,7 @@ class Export:
         pa, parquet = require("pyarrow", "parquet"), require("pyarrow.parquet", "parquet")
         path, ids = self.folder / f"{self.prefix}sample.parquet", self.state.view.ids(slots)
         rows = pa.FixedSizeListArray.from_arrays(pa.array(np.ascontiguousarray(X).ravel()), X.shape[1])
-        with write_file(path) as temporary:
+        with durable_path(path) as temporary:
             parquet.write_table(pa.table({"id": pa.array(ids.tolist()), "features": rows}), temporary)
         yield File(**described(path))
 
@@ -176,7 +176,7 @@ class Export:
         if created is None:
             return None
         path = self.folder / f"{self.prefix}created.safetensors"
-        with write_file(path) as temporary:
+        with durable_path(path) as temporary:
             temporary.write_bytes(created)
         return File(**described(path))
 
