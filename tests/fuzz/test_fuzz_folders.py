@@ -97,6 +97,15 @@ def test_a_comparison_that_nobody_measured_is_refused(left: Path, change: dict[s
         HashTable.open(left)
 
 
+def test_more_keys_than_memory_holds_are_lost(left: Path) -> None:
+    rewrite(left, "meta", "value", lambda text: json.dumps(json.loads(text) | {"last_key": 2**40}))
+    with (
+        HashTable.open(left, mode="read") as table,
+        pytest.raises(TableError, match="keys of calls are lost"),
+    ):
+        table.check()
+
+
 @pytest.mark.parametrize("text", ["", "x1", "+", "+null", "+{}", "+[2]", "+[[0]]", "+" + "[" * 100_000])
 def test_a_label_that_is_none_is_refused(left: Path, text: str) -> None:
     def altered(raw: bytes) -> bytes:

@@ -461,7 +461,8 @@ class Database:
         if self.format < 4:
             return []
         found, head = sorted(self._done("NOT INDEXED")), self.head()
-        if [number for number, _ in found] != list(range(head.first_key, head.last_key + 1)):
+        numbers, first, last = [number for number, _ in found], head.first_key, head.last_key
+        if len(numbers) != last - first + 1 or numbers != list(range(first, last + 1)):
             raise TableError(f"{self.path} is damaged: keys of calls are lost")
         return [call for _, call in found]
 
