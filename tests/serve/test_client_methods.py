@@ -17,7 +17,7 @@ from hashstream.table import TableError
 
 OF_A_FOLDER = {
     "open", "exists", "ingest_files", "paused", "in_doubt", "sample_ids", "adopt", "codes", "digest", "export",
-    "restore", "has", "ids_in_order", "sequences",
+    "restore", "has", "ids_in_order", "sequences", "created_with", "creation",
 }  # fmt: skip
 """Methods of a table that only make sense where its folder is, or that shards of a cluster need."""
 
