@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +12,7 @@ from tests.scale.local_engine import LocalEngine
 
 from hashstream import LSH
 from hashstream.scale import Cluster, ClusterError
-from hashstream.scale.config import FORMAT, SINCE_2, Config
+from hashstream.scale.config import Config
 
 GOOD: dict[str, Any] = json.loads(
     """{"id": "0123456789ab", "shards": 2, "fields": {"price": "float"}, "nodes": ["a", "b"], "publish_every": 100,
@@ -33,11 +32,11 @@ def test_good_settings_are_read(tmp_path: Path) -> None:
     assert Config.read(tmp_path).nodes == ("a", "b")
 
 
-def test_format_1_has_no_source(tmp_path: Path) -> None:
-    write(tmp_path, {key: value for key, value in GOOD.items() if key not in SINCE_2} | {"format": 1})
-    assert Config.read(tmp_path) == replace(Config.read(tmp_path), snapshot="", source="", format=FORMAT)
-    Config.read(tmp_path).write(tmp_path)
-    assert json.loads((tmp_path / "cluster.json").read_bytes())["format"] == FORMAT
+def test_another_format_is_refused(tmp_path: Path) -> None:
+    for number in (1, 3, "2", None):
+        write(tmp_path, GOOD | {"format": number})
+        with pytest.raises(ClusterError, match="has format"):
+            Config.read(tmp_path)
 
 
 ODD: list[tuple[str, Any, str]] = [

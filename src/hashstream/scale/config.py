@@ -20,8 +20,7 @@ from hashstream.table.state.columns import field_kinds
 __all__ = ["SETTINGS", "Config", "check_seconds"]
 
 FORMAT = 2
-"""Format 1 had neither `snapshot` nor `source`; it is read, and written as this one."""
-SINCE_2 = {"snapshot": "", "source": ""}
+"""Format 1 had neither `snapshot` nor `source`. It was never released, and is refused."""
 FILE = "cluster.json"
 MOST_SHARDS = 10_000
 ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
@@ -101,13 +100,11 @@ class Config:
             stored = json.loads(path.read_bytes())
             if not isinstance(stored, dict):
                 raise ValueError(f"it must be an object of JSON, not {shown(stored)}")
-            if stored.get("format") not in (1, FORMAT) or stored.get("rule") != RULE:
+            if stored.get("format") != FORMAT or stored.get("rule") != RULE:
                 raise ClusterError(
                     f"{path} has format {shown(stored.get('format'))} and rule {shown(stored.get('rule'))}; this "
                     f"version of hashstream reads {FORMAT} and {RULE!r}"
                 )
-            if stored["format"] == 1:
-                stored |= {**SINCE_2, "format": FORMAT}
             names = {one.name for one in dataclass_fields(cls)}
             for name in names ^ stored.keys():
                 raise ValueError(f"{name!r} is {'missing' if name in names else 'not known here'}")

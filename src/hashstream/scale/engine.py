@@ -172,7 +172,10 @@ class RayActor:
                 ref = next(refs, None)
                 if ref is None:
                     return
-                value = ray.get(ref, timeout=every)  # it is on this machine
+                while not ray.wait([ref], timeout=every)[0]:  # a large one of another machine is on its way
+                    waited += every
+                    late(n + 1, waited)
+                value = ray.get(ref)
                 n += 1
                 yield value
         except ray.exceptions.RayTaskError as error:
