@@ -231,7 +231,9 @@ def figure(study: Study, known: Sequence[Entry], points: Sequence[int]) -> Figur
         style = pictures.style(one.title)
         line = {
             "color": style.colour,
-            "marker": style.marker,
+            "marker": "v"
+            if "linear" in one.title
+            else style.marker,  # a legend shows too little of its dashes
             "linestyle": dashes.get(one.title.partition("(")[2].rstrip(")"), "-"),
             "linewidth": 1.8,
             "markersize": 5,
